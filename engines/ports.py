@@ -1,0 +1,234 @@
+"""The ports: what a flow may ask of a model, and nothing more.
+
+Every model here is the same thing: a function from one request to a stream of results.
+``open`` starts the work and gives back its stream; leaving the context ends it and frees
+whatever it held, whether or not the stream was read to its end::
+
+    async with asr.open(AsrRequest(pcm)) as transcripts:
+        async for transcript in transcripts:
+            ...
+
+Whisper, a chat model and a speech model all take their whole input at once (a segment of
+speech, a list of messages, a phrase), so a request carries it and no port has a ``send``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engines.audio import Pcm
+
+Request_contra = TypeVar("Request_contra", contravariant=True)
+Out_co = TypeVar("Out_co", covariant=True)
+
+
+class EngineError(Exception):
+    """A model failed in a way that the caller can be told of.
+
+    Adapters translate their library's errors into this one and raise nothing else; anything
+    else that escapes an engine is a bug and ends the call.
+
+    ``code`` is one of a small set of words that clients may act on: ``unavailable``,
+    ``timeout``, ``unauthorized``, ``rate_limited``, ``bad_request``, ``bad_response``,
+    ``empty`` and ``failed``.
+    """
+
+    def __init__(self, engine: str, code: str, message: str) -> None:
+        super().__init__(f"{engine}: {message}")
+        self.engine = engine
+        self.code = code
+        self.message = message
+
+
+class Priority(IntEnum):
+    """Who goes first where a device is shared: smaller is sooner."""
+
+    FINAL = 0
+    SPECULATIVE = 1
+    PARTIAL = 2
+    BATCH = 3
+
+
+class Engine(Protocol[Request_contra, Out_co]):
+    """A model as a function from one request to a stream of results."""
+
+    async def warm_up(self) -> None:
+        """Load what is needed and run once, so that the first call pays nothing.
+
+        Raises EngineError where the model cannot be loaded or reached.
+        """
+        ...
+
+    def open(self, request: Request_contra) -> AbstractAsyncContextManager[AsyncIterator[Out_co]]:
+        """Start one request. Leaving the context cancels what is left of it, at once."""
+        ...
+
+    async def close(self) -> None:
+        """Free the model. No request is open any more."""
+        ...
+
+
+# --- speech recognition ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class AsrRequest:
+    """One segment of speech, cut by the VAD. ``pcm`` is 16 kHz."""
+
+    pcm: Pcm
+    language: str | None = None
+    prompt: str = ""
+    priority: Priority = Priority.FINAL
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A run of words with the recogniser's own doubts about it. Times from the clip's start."""
+
+    text: str
+    start_ms: int
+    end_ms: int
+    avg_logprob: float | None = None
+    no_speech_prob: float | None = None
+    compression_ratio: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """What was said. ``suspicion`` says why a guard threw words away, empty where none did."""
+
+    text: str
+    language: str | None = None
+    segments: tuple[Segment, ...] = ()
+    suspicion: str = ""
+
+
+Asr: TypeAlias = Engine[AsrRequest, Transcript]
+
+# --- language model -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A function that the model wants called. ``arguments`` is JSON text."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a chat. ``tool_call_id`` names the call that a ``tool`` message answers."""
+
+    role: Literal["system", "user", "assistant", "tool"]
+    content: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A function offered to the model. ``parameters`` is a JSON schema."""
+
+    name: str
+    description: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """A dialogue to be continued. ``tool_choice``: auto, none, required, or a tool's name."""
+
+    messages: tuple[Message, ...]
+    tools: tuple[Tool, ...] = ()
+    tool_choice: str = "auto"
+    max_tokens: int | None = None
+    temperature: float | None = None
+    priority: Priority = Priority.FINAL
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """The next piece of the answer's text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallDelta:
+    """The next piece of a tool call. ``index`` tells parallel calls apart; ``id`` and ``name``
+    come with the first piece of each."""
+
+    index: int
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The last delta: what the answer cost, and why it ended."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    finish_reason: str = "stop"
+
+
+Delta: TypeAlias = TextDelta | ToolCallDelta | Usage
+Llm: TypeAlias = Engine[ChatRequest, Delta]
+
+# --- speech synthesis -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechRequest:
+    """One phrase to be spoken. ``speed`` 1.0 is the voice's own."""
+
+    text: str
+    voice: str | None = None
+    speed: float = 1.0
+    priority: Priority = Priority.FINAL
+
+
+Tts: TypeAlias = Engine[SpeechRequest, Pcm]
+
+# --- voice activity -------------------------------------------------------------------------
+
+FloatArray: TypeAlias = NDArray[np.float32]
+SlotArray: TypeAlias = NDArray[np.intp]
+
+
+class Vad(Protocol):
+    """Voice activity over many calls at once: one batched step for all that have a window.
+
+    A call holds a slot, which keeps its recurrent state between windows. The step is a plain
+    function of a few tens of microseconds a window, so it is called on the loop; how windows
+    gather into batches is the business of ``engines.vad.ears``.
+    """
+
+    rate: int
+    window_samples: int
+
+    def open(self) -> int:
+        """Take a slot with fresh state."""
+        ...
+
+    def close(self, slot: int) -> None:
+        """Give the slot back."""
+        ...
+
+    def step(self, slots: SlotArray, windows: FloatArray) -> FloatArray:
+        """Speech probabilities, shape (n,), of the windows (n, window_samples) in [-1, 1].
+
+        ``slots`` (n,) names the call of each row; no slot may occur twice in one step.
+        """
+        ...
