@@ -153,7 +153,7 @@ async def test_two_streams_take_turns():
     async def watch(name):
         async with llm.open(QUESTION) as deltas:
             async for _ in deltas:
-                order.append(name)  # noqa: PERF401: the order of arrival is what is tested
+                order.append(name)  # noqa: PERF401
 
     await asyncio.gather(watch(1), watch(2))
     assert order == [1, 2] * 4
