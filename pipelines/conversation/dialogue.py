@@ -1,0 +1,196 @@
+"""The call's memory: what was said by whom, cut to what was heard.
+
+The model must never believe that the caller heard words that a barge-in swallowed. So what the
+agent says is kept with its place in the reply's audio, and a cut at some millisecond keeps the
+words that had been heard by then. The cut is applied when the dialogue is read, so that a later
+and better-informed one (the client's own truncate) can replace it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from engines.ports import Message, ToolCall
+
+
+@dataclass(slots=True)
+class SystemItem:
+    """An instruction put into the dialogue by the client."""
+
+    id: str
+    text: str
+
+
+@dataclass(slots=True)
+class CallerItem:
+    """What the caller said or typed; ``text`` is None while it is being transcribed."""
+
+    id: str
+    text: str | None = None
+    spoken: bool = False
+
+
+@dataclass(slots=True)
+class Span:
+    """A phrase and the part of the reply's audio that speaks it, in milliseconds."""
+
+    text: str
+    start_ms: float
+    end_ms: float
+
+
+@dataclass(slots=True)
+class AgentItem:
+    """What the agent said. ``heard_ms`` is None for all of it."""
+
+    id: str
+    spans: list[Span] = field(default_factory=list)
+    spoken: bool = False
+    status: Literal["in_progress", "completed", "incomplete"] = "in_progress"
+    heard_ms: float | None = None
+
+    @property
+    def audio_ms(self) -> float:
+        """The audio that speaks it, all of it."""
+        return self.spans[-1].end_ms if self.spans else 0.0
+
+    @property
+    def text(self) -> str:
+        """All that was said, heard or not."""
+        return "".join(span.text for span in self.spans)
+
+    @property
+    def heard_text(self) -> str:
+        """The words that were heard; inside a phrase, time is shared out by length of text."""
+        if self.heard_ms is None:
+            return self.text
+        return "".join(_heard_of(span, self.heard_ms) for span in self.spans).rstrip()
+
+    def say(self, text: str) -> None:
+        """A further phrase begins where the audio so far ends."""
+        self.spans.append(Span(text, self.audio_ms, self.audio_ms))
+
+    def sound(self, duration_ms: float) -> None:
+        """The last phrase has so much more audio."""
+        if self.spans:
+            self.spans[-1].end_ms += duration_ms
+
+    def cut(self, heard_ms: float) -> None:
+        """No more than this was heard. A cut beyond the end is no cut."""
+        self.heard_ms = max(0.0, heard_ms) if heard_ms < self.audio_ms else None
+
+
+@dataclass(slots=True)
+class ToolCallItem:
+    """A function the agent wants called."""
+
+    id: str
+    call: ToolCall
+
+
+@dataclass(slots=True)
+class ToolResultItem:
+    """What the function gave."""
+
+    id: str
+    call_id: str
+    output: str
+
+
+Item: TypeAlias = SystemItem | CallerItem | AgentItem | ToolCallItem | ToolResultItem
+
+
+class DuplicateItemError(ValueError):
+    """An item of this id is there already."""
+
+
+class UnknownItemError(KeyError):
+    """No item has this id."""
+
+
+class Dialogue:
+    """The items of one call, in order."""
+
+    def __init__(self) -> None:
+        self._items: dict[str, Item] = {}
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self._items.values())
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @property
+    def last_id(self) -> str | None:
+        return next(reversed(self._items), None)
+
+    def get(self, item_id: str) -> Item:
+        """Raises UnknownItemError."""
+        try:
+            return self._items[item_id]
+        except KeyError:
+            raise UnknownItemError(item_id) from None
+
+    def add(self, item: Item, after: str | None = None) -> str | None:
+        """Append the item, or put it ``after`` another (``"root"``: before all); gives the id of
+        the item before it. Raises DuplicateItemError and UnknownItemError, and then changes nothing."""
+        if item.id in self._items:
+            raise DuplicateItemError(item.id)
+        if after is None:
+            previous = self.last_id
+            self._items[item.id] = item
+            return previous
+        ids = list(self._items)
+        place = 0 if after == "root" else ids.index(self.get(after).id) + 1
+        items = list(self._items.items())
+        self._items = dict([*items[:place], (item.id, item), *items[place:]])
+        return ids[place - 1] if place else None
+
+    def remove(self, item_id: str) -> None:
+        """Raises UnknownItemError."""
+        del self._items[self.get(item_id).id]
+
+    def messages(self, instructions: str = "", pending: str = "") -> tuple[Message, ...]:
+        """The dialogue as a chat model reads it. ``pending`` is what the caller seems to have
+        said in a turn that is not committed yet."""
+        messages = [Message("system", instructions)] if instructions else []
+        for item in self._items.values():
+            _append(messages, item)
+        if pending:
+            messages.append(Message("user", pending))
+        return tuple(messages)
+
+
+def _append(messages: list[Message], item: Item) -> None:
+    match item:
+        case SystemItem():
+            messages.append(Message("system", item.text))
+        case CallerItem() if item.text:
+            messages.append(Message("user", item.text))
+        case AgentItem() if item.heard_text:
+            messages.append(Message("assistant", item.heard_text))
+        case ToolCallItem():
+            _append_tool_call(messages, item.call)
+        case ToolResultItem():
+            messages.append(Message("tool", item.output, tool_call_id=item.call_id))
+
+
+def _append_tool_call(messages: list[Message], call: ToolCall) -> None:
+    """Parallel calls, and words said before them, are one assistant message to the model."""
+    if messages and messages[-1].role == "assistant":
+        last = messages.pop()
+        messages.append(Message("assistant", last.content, (*last.tool_calls, call)))
+    else:
+        messages.append(Message("assistant", "", (call,)))
+
+
+def _heard_of(span: Span, heard_ms: float) -> str:
+    if heard_ms >= span.end_ms:
+        return span.text
+    if heard_ms <= span.start_ms:
+        return ""
+    share = (heard_ms - span.start_ms) / (span.end_ms - span.start_ms)
+    whole_words, _, _ = span.text[: int(share * len(span.text)) + 1].rpartition(" ")
+    return whole_words

@@ -1,0 +1,130 @@
+"""From speech probabilities to the borders of a turn, counted in samples, never in wall time.
+
+The hysteresis is Silero's own (``VADIterator`` of silero-vad): a window at or above the
+threshold is speech, one 0.15 below it is silence, and between the two whatever was going on
+goes on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+WINDOW_MS = 32
+"""Silero's window: 512 samples at 16 kHz."""
+
+HYSTERESIS = 0.15
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointSettings:
+    """When a turn begins and ends. Durations are rounded to whole windows of 32 ms.
+
+    ``ahead_ms`` of silence is enough to start working a reply out, ``silence_ms`` ends the
+    turn; ``onset_ms`` of speech begin one; ``max_turn_ms`` end it whatever the caller does.
+    """
+
+    threshold: float = 0.5
+    silence_ms: int = 500
+    prefix_ms: int = 300
+    ahead_ms: int = 160
+    onset_ms: int = 64
+    max_turn_ms: int = 60_000
+
+
+class Border(Enum):
+    """What a window has changed."""
+
+    STARTED = auto()
+    PAUSED = auto()
+    RESUMED = auto()
+    STOPPED = auto()
+
+
+class Endpointer:
+    """Finds the borders of the caller's turns, one window at a time.
+
+    Borders come in the order ``STARTED (PAUSED RESUMED)* [PAUSED] STOPPED``. A pause is told
+    once ``ahead_ms`` of silence have passed, unless the turn ends no later than that.
+    """
+
+    def __init__(self, settings: EndpointSettings) -> None:
+        self.position = 0
+        """Windows heard since the call began."""
+        self.speaking = False
+        self._paused = False
+        self._loud = 0
+        self._quiet_since: int | None = None
+        self._started_at = 0
+        self.configure(settings)
+
+    def configure(self, settings: EndpointSettings) -> None:
+        """Take new settings, in mid-turn too."""
+        self.settings = settings
+        self._onset = _windows(settings.onset_ms)
+        self._ahead = _windows(settings.ahead_ms)
+        self._silence = _windows(settings.silence_ms)
+        self._max_turn = _windows(settings.max_turn_ms)
+
+    @property
+    def position_ms(self) -> int:
+        """Audio heard since the call began."""
+        return self.position * WINDOW_MS
+
+    @property
+    def start_ms(self) -> int:
+        """Where the turn began in the call's audio, its pre-roll included."""
+        return max(0, self._started_at * WINDOW_MS - self.settings.prefix_ms)
+
+    def hear(self, probability: float) -> Border | None:
+        """Take the next window's speech probability."""
+        self.position += 1
+        if self.speaking:
+            return self._hear_within_turn(probability)
+        return self._hear_before_turn(probability)
+
+    def reset(self) -> None:
+        """Forget the open turn: it ended by other means."""
+        self.speaking = self._paused = False
+        self._loud = 0
+        self._quiet_since = None
+
+    def _hear_before_turn(self, probability: float) -> Border | None:
+        self._loud = self._loud + 1 if probability >= self.settings.threshold else 0
+        if self._loud < self._onset:
+            return None
+        self.speaking = True
+        self._started_at = self.position - self._loud
+        return Border.STARTED
+
+    def _hear_within_turn(self, probability: float) -> Border | None:
+        if self.position - self._started_at >= self._max_turn:
+            self.reset()
+            return Border.STOPPED
+        if probability >= self.settings.threshold:
+            return self._resume()
+        if self._quiet_since is None:
+            if probability >= self.settings.threshold - HYSTERESIS:
+                return None
+            self._quiet_since = self.position - 1
+        return self._grow_quiet(self.position - self._quiet_since)
+
+    def _resume(self) -> Border | None:
+        self._quiet_since = None
+        if not self._paused:
+            return None
+        self._paused = False
+        return Border.RESUMED
+
+    def _grow_quiet(self, quiet: int) -> Border | None:
+        if quiet >= self._silence:
+            self.reset()
+            return Border.STOPPED
+        if quiet >= self._ahead and not self._paused:
+            self._paused = True
+            return Border.PAUSED
+        return None
+
+
+def _windows(milliseconds: int) -> int:
+    return max(1, round(milliseconds / WINDOW_MS))
