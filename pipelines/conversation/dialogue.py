@@ -134,8 +134,11 @@ class Dialogue:
             raise UnknownItemError(item_id) from None
 
     def add(self, item: Item, after: str | None = None) -> str | None:
-        """Append the item, or put it ``after`` another (``"root"``: before all); gives the id of
-        the item before it. Raises DuplicateItemError and UnknownItemError, and then changes nothing."""
+        """Append the item, or put it ``after`` another (``"root"``: before all).
+
+        Gives the id of the item before it. Raises DuplicateItemError and UnknownItemError, and
+        then changes nothing.
+        """
         if item.id in self._items:
             raise DuplicateItemError(item.id)
         if after is None:
