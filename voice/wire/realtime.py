@@ -40,6 +40,7 @@ _encoder = msgspec.json.Encoder()
 
 _CLIENT_TYPES = ", ".join(sorted(event.__struct_config__.tag for event in get_args(ClientEvent)))
 _UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
+_CHECKED = (SessionUpdateEvent, ConversationItemCreateEvent, ResponseCreateEvent)
 _CONTENT_OF_ROLE = {
     "user": (InputTextContent, InputAudioContent, InputImageContent),
     "system": (InputTextContent,),
@@ -58,7 +59,7 @@ def decode(message: str | bytes) -> ClientEvent:
         event = _client_events.decode(message)
     except _UNREADABLE as error:
         raise _refusal(error, message) from error
-    if isinstance(event, SessionUpdateEvent | ConversationItemCreateEvent | ResponseCreateEvent):
+    if isinstance(event, _CHECKED):
         _check(event)
     return event
 

@@ -130,6 +130,11 @@ class RealtimeItemReference(Struct, frozen=True, tag="item_reference"):
 # --- responses ------------------------------------------------------------------------------
 
 
+def _no_items() -> list[RealtimeItem]:
+    """Not ``list``, which ``omit_defaults`` sees through: an empty output must be sent."""
+    return []
+
+
 class RealtimeResponseAudioOutput(Struct, frozen=True, omit_defaults=True):
     format: RealtimeAudioFormat | None = None
     voice: str | RealtimeVoiceId | None = None
@@ -196,8 +201,7 @@ class RealtimeResponse(Struct, frozen=True, omit_defaults=True):
 
     id: str
     status: Literal["in_progress", "completed", "cancelled", "failed", "incomplete"]
-    # A factory, so that an empty list is sent as one.
-    output: list[RealtimeItem] = field(default_factory=list)
+    output: list[RealtimeItem] = field(default_factory=_no_items)
     status_details: RealtimeResponseStatus | None = None
     output_modalities: list[Literal["text", "audio"]] | None = None
     conversation_id: str | None = None
