@@ -140,10 +140,10 @@ _SILERO_VAD = Model(
             (Member(_SILERO, "silero_vad/data/silero_vad.onnx"),),
         ),
         ModelFile(
-            "silero_vad_16k.safetensors",
-            1239748,
-            "c59271c284ae9c8335d795d60e0bfdb71aaaceec578d9bd9ffc1b8153c319ea1",
-            (Member(_SILERO, "silero_vad/data/silero_vad_16k.safetensors"),),
+            "silero_vad_16k_op15.onnx",
+            1289603,
+            "7ed98ddbad84ccac4cd0aeb3099049280713df825c610a8ed34543318f1b2c49",
+            (Member(_SILERO, "silero_vad/data/silero_vad_16k_op15.onnx"),),
         ),
     ),
 )
