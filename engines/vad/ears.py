@@ -1,0 +1,199 @@
+"""The ears of the house: the audio of all live calls, resampled and judged in one batch.
+
+A call opens an ear at the rate of its wire and lets it hear samples as they arrive. Whenever a
+window of 32 ms is complete it is queued; a batch runs as soon as every call that is sending has
+a window in, so that one caller alone never waits, and at the latest after ``tick_ms``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from engines.audio import FULL_SCALE, Samples
+from engines.batching.policy import BatchPolicy
+from engines.ports import Vad
+from engines.vad.resampling import Polyphase
+
+OnWindow: TypeAlias = Callable[[Samples, float], None]
+"""Called on the loop with a window (512,) int16 at 16 kHz, the callee's to keep, and its speech
+probability. It must not raise: it stands between calls that have nothing to do with each other."""
+
+_SILENT_AFTER_MS: Final = 100.0
+"""A socket that has sent nothing for so long is not waited for."""
+
+_BACKLOG_SECONDS: Final = 60
+
+
+class BacklogError(Exception):
+    """A client sends audio faster than it can be heard, and went beyond the bound."""
+
+
+class Ear:
+    """One call's place in the batch. Made by ``Ears.open``."""
+
+    def __init__(self, ears: Ears, slot: int, resampler: Polyphase, on_window: OnWindow) -> None:
+        self.slot = slot
+        self.on_window = on_window
+        self.resampler = resampler
+        self.heard_at = 0.0
+        self.closed = False
+        self._ears = ears
+        self._queued = False
+        self._start = 0
+        self._end = resampler.history
+        self._buffer: Samples = np.zeros(resampler.history + 4 * resampler.samples, np.int16)
+
+    def hear(self, samples: Samples) -> None:
+        """Take the next samples, any number of them, at the ear's rate.
+
+        Raises BacklogError where more than a minute of audio waits.
+        """
+        self.heard_at = self._ears.now()
+        end = self._end + len(samples)
+        if end > len(self._buffer):
+            end = self._make_room(len(samples))
+        self._buffer[self._end : end] = samples
+        self._end = end
+        self._queue_window()
+
+    def set_rate(self, rate: int) -> None:
+        """The wire's format has changed: what is not a whole window yet is forgotten."""
+        if rate == self.resampler.rate:
+            return
+        self.resampler = self._ears.resampler(rate)
+        self._start, self._end = 0, self.resampler.history
+        self._buffer = np.zeros(self._end + 4 * self.resampler.samples, np.int16)
+
+    def close(self) -> None:
+        """Hear no more. What is still queued is dropped."""
+        if not self.closed:
+            self.closed = True
+            self._ears.forget(self)
+
+    def take_window(self, row: np.ndarray[tuple[int], np.dtype[np.float32]]) -> bool:
+        """Move the next window and its history into ``row``; False where there is none."""
+        self._queued = False
+        if self.closed or self._end - self._start < len(row):
+            return False
+        row[:] = self._buffer[self._start : self._start + len(row)]
+        self._start += self.resampler.samples
+        return True
+
+    def _queue_window(self) -> None:
+        need = self.resampler.history + self.resampler.samples
+        if not self._queued and not self.closed and self._end - self._start >= need:
+            self._queued = True
+            self._ears.queue(self)
+
+    def _make_room(self, more: int) -> int:
+        kept = self._buffer[self._start : self._end]
+        need = len(kept) + more
+        if need > _BACKLOG_SECONDS * self.resampler.rate:
+            raise BacklogError(
+                f"more than {_BACKLOG_SECONDS} s of audio wait to be heard: send in real time"
+            )
+        size = self.resampler.history + 4 * self.resampler.samples
+        if need > size or len(self._buffer) > size:
+            size = max(size, 2 * need)
+            grown = np.zeros(size, np.int16)
+            grown[: len(kept)] = kept
+            self._buffer = grown
+        else:
+            self._buffer[: len(kept)] = kept
+        self._start, self._end = 0, len(kept)
+        return need
+
+
+class Ears:
+    """Hears for all calls. Create and use it on one running loop."""
+
+    def __init__(self, vad: Vad, *, tick_ms: float = 8.0, max_batch: int = 128) -> None:
+        self._vad = vad
+        self._loop = asyncio.get_running_loop()
+        self._policy: BatchPolicy[Ear] = BatchPolicy(max_batch=max_batch, window_ms=tick_ms)
+        self._ears: set[Ear] = set()
+        self._resamplers: dict[int, Polyphase] = {}
+        self._timer: asyncio.Handle | None = None
+        self.batches = 0
+        self.windows = 0
+
+    def now(self) -> float:
+        """Milliseconds of the loop's clock."""
+        return self._loop.time() * 1000.0
+
+    def open(self, rate: int, on_window: OnWindow) -> Ear:
+        """A new ear for audio of ``rate`` Hz. Raises ValueError for a rate that cannot be heard."""
+        ear = Ear(self, self._vad.open(), self.resampler(rate), on_window)
+        self._ears.add(ear)
+        return ear
+
+    def resampler(self, rate: int) -> Polyphase:
+        """The one converter of this rate."""
+        if rate not in self._resamplers:
+            self._resamplers[rate] = Polyphase(rate, self._vad.rate, self._vad.window_samples)
+        return self._resamplers[rate]
+
+    def queue(self, ear: Ear) -> None:
+        """An ear has a window; run the batch when it is due."""
+        now = self.now()
+        self._policy.add(ear, now)
+        due = self._policy.deadline
+        if due is None:
+            return
+        if due <= now:
+            self._reschedule(self._loop.call_soon(self._hear_batch))
+        elif self._timer is None:
+            self._reschedule(self._loop.call_at(due / 1000.0, self._hear_batch))
+
+    def forget(self, ear: Ear) -> None:
+        """An ear was closed."""
+        self._ears.discard(ear)
+        self._vad.close(ear.slot)
+
+    def _reschedule(self, timer: asyncio.Handle) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = timer
+
+    def _hear_batch(self) -> None:
+        self._timer = None
+        now = self.now()
+        # The timer may come a hair before its time; what it was set for is due all the same.
+        batch = self._policy.take(now + 1.0)
+        self._policy.expected = self._count_active(now)
+        by_rate: dict[Polyphase, list[Ear]] = {}
+        for ear in batch:
+            by_rate.setdefault(ear.resampler, []).append(ear)
+        for resampler, ears in by_rate.items():
+            self._judge(resampler, ears)
+        for ear in batch:
+            ear._queue_window()
+        due = self._policy.deadline
+        if due is not None and self._timer is None:
+            self._timer = self._loop.call_at(max(due, now) / 1000.0, self._hear_batch)
+
+    def _count_active(self, now: float) -> int:
+        since = now - _SILENT_AFTER_MS
+        return max(1, sum(ear.heard_at > since for ear in self._ears))
+
+    def _judge(self, resampler: Polyphase, ears: list[Ear]) -> None:
+        rows = np.empty((len(ears), resampler.history + resampler.samples), np.float32)
+        heard: list[Ear] = []
+        for ear in ears:
+            if ear.take_window(rows[len(heard)]):
+                heard.append(ear)
+        if not heard:
+            return
+        windows = resampler.convert(rows[: len(heard)])
+        slots = np.fromiter((ear.slot for ear in heard), np.intp, len(heard))
+        probabilities = self._vad.step(slots, windows).tolist()
+        samples = np.clip(windows * FULL_SCALE, -FULL_SCALE, FULL_SCALE - 1).astype(np.int16)
+        self.batches += 1
+        self.windows += len(heard)
+        for index, ear in enumerate(heard):
+            if not ear.closed:
+                ear.on_window(samples[index].copy(), probabilities[index])

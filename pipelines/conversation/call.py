@@ -1,0 +1,327 @@
+"""The asyncio shell of one call: it carries out what the turn machine decides.
+
+One task tree: everything a call starts lives in its TaskGroup and ends with it. An EngineError
+is told to the caller and the call goes on; any other exception is a bug, and ends this call and
+no other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from engines.audio import Samples
+from engines.ports import AsrRequest, EngineError, Priority
+from pipelines.conversation.dialogue import CallerItem, Dialogue
+from pipelines.conversation.endpoint import WINDOW_MS
+from pipelines.conversation.events import (
+    AcceptTranscript,
+    AudioCleared,
+    AudioCommitted,
+    CommitTurn,
+    DeadlinePassed,
+    DiscardTurn,
+    DropReply,
+    DropTake,
+    Event,
+    FailTranscript,
+    OpenTurn,
+    PrepareReply,
+    ReleaseReply,
+    ReplyCancelled,
+    ReplyRequested,
+    StartReply,
+    StopReply,
+    Transcribe,
+    TranscriptArrived,
+    TranscriptFailed,
+    WindowHeard,
+)
+from pipelines.conversation.hearing import Hearing
+from pipelines.conversation.machine import TurnMachine
+from pipelines.conversation.ports import CallSettings, Door, Engines, Observer
+from pipelines.conversation.speaker import Speaker
+
+logger = logging.getLogger(__name__)
+
+MOST_UNDETECTED_MS: Final = 120_000
+"""A turn that the client must close by itself keeps no more audio than this."""
+
+_SLACK_WINDOWS: Final = 3
+"""Windows between the onset of speech and the decision that it is speech."""
+
+
+class Call:
+    """One caller. Opened by ``open_call``; all methods are called on its loop."""
+
+    def __init__(
+        self,
+        engines: Engines,
+        settings: CallSettings,
+        door: Door,
+        tasks: asyncio.TaskGroup,
+        *,
+        rate: int,
+        new_id: Callable[[], str],
+        observers: Sequence[Observer] = (),
+    ) -> None:
+        self.dialogue = Dialogue()
+        self._engines = engines
+        self._door = door
+        self._tasks = tasks
+        self._new_id = new_id
+        self._observers = observers
+        self._loop = asyncio.get_running_loop()
+        self._events: deque[Event] = deque()
+        self._stepping = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._machine = TurnMachine(settings.turns)
+        self._hearing = Hearing(0, MOST_UNDETECTED_MS)
+        self._turn_items: dict[int, CallerItem] = {}
+        self._turn_ms: dict[int, int] = {}
+        self._takes: dict[int, asyncio.Task[None]] = {}
+        self._speaker = Speaker(
+            engines, self.dialogue, door, tasks, self._happen, new_id=new_id, observers=observers
+        )
+        self._next_reply: CallSettings | None = None
+        self._crashed: asyncio.Future[None] = self._loop.create_future()
+        self._watch = tasks.create_task(_wait_for(self._crashed))
+        self._ear = engines.ears.open(rate, self._hear_window)
+        self.configure(settings)
+
+    # --- what a door asks for -----------------------------------------------------------
+
+    @property
+    def replying(self) -> bool:
+        """A reply is under way, or was asked for."""
+        return self._machine.replying
+
+    @property
+    def buffered_ms(self) -> int:
+        """Audio of the caller's that a commit would take."""
+        return self._hearing.duration_ms
+
+    @property
+    def overflowed(self) -> bool:
+        """The client has let its open turn grow beyond the bound: audio is being dropped."""
+        return self._hearing.overflowed
+
+    @property
+    def position_ms(self) -> int:
+        """Audio heard since the call began."""
+        return self._machine.position_ms
+
+    def configure(self, settings: CallSettings) -> None:
+        """Take new settings, from the next window and the next reply on."""
+        self.settings = settings
+        self._machine.configure(settings.turns)
+        endpoint = settings.turns.endpoint
+        self._hearing.configure(endpoint.prefix_ms + endpoint.onset_ms + _SLACK_WINDOWS * WINDOW_MS)
+        if not settings.turns.detect:
+            self._hearing.open()
+
+    def set_rate(self, rate: int) -> None:
+        """The caller's audio comes at another rate from now on."""
+        self._ear.set_rate(rate)
+
+    def hear(self, samples: Samples) -> None:
+        """Take the caller's next samples. Raises BacklogError where they come too fast."""
+        self._ear.hear(samples)
+
+    def commit(self) -> None:
+        """The client closes the caller's turn."""
+        self._happen(AudioCommitted())
+
+    def clear(self) -> None:
+        """The client throws the caller's open turn away."""
+        self._happen(AudioCleared())
+        self._close_hearing()
+
+    def request_reply(self, settings: CallSettings | None = None) -> None:
+        """Answer the dialogue as it stands, once; with other settings if they are given."""
+        self._next_reply = settings
+        self._happen(ReplyRequested())
+
+    def cancel_reply(self) -> None:
+        """Stop the reply that is under way."""
+        self._happen(ReplyCancelled())
+
+    def close(self) -> None:
+        """The caller has gone: free everything, now."""
+        self._ear.close()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._watch.cancel()
+        self._speaker.close()
+        for task in self._takes.values():
+            task.cancel()
+
+    # --- events to commands -------------------------------------------------------------
+
+    def _hear_window(self, window: Samples, probability: float) -> None:
+        try:
+            self._hearing.add(window)
+            self._happen(WindowHeard(probability))
+        except Exception as bug:  # noqa: BLE001 - runs between calls: a bug ends its own call alone
+            self._ear.close()
+            self._crashed.set_exception(bug)
+
+    def _happen(self, event: Event) -> None:
+        """Take an event, and those that it causes, in their order."""
+        self._events.append(event)
+        if self._stepping:
+            return
+        self._stepping = True
+        try:
+            while self._events:
+                self._step(self._events.popleft())
+        finally:
+            self._stepping = False
+        self._wake_in_time()
+
+    def _step(self, event: Event) -> None:
+        now = int(self._now())
+        commands = self._machine.step(event, now)
+        for observer in self._observers:
+            observer.stepped(event, commands, now)
+        for command in commands:
+            _PERFORM[type(command)](self, command)
+
+    def _now(self) -> float:
+        return self._loop.time() * 1000.0
+
+    def _wake_in_time(self) -> None:
+        """A deadline that has moved away is looked at again when its old time comes: it moves
+        with every window of speech, and timers cost more than that."""
+        deadline = self._machine.deadline
+        if deadline is None:
+            return
+        if self._timer is not None:
+            if self._timer.when() * 1000.0 <= deadline + 1.0:
+                return
+            self._timer.cancel()
+        self._timer = self._loop.call_at((deadline + 1) / 1000.0, self._wake)
+
+    def _wake(self) -> None:
+        self._timer = None
+        deadline = self._machine.deadline
+        if deadline is not None and deadline <= self._now():
+            self._happen(DeadlinePassed())
+        else:
+            self._wake_in_time()
+
+    # --- the caller's turns -------------------------------------------------------------
+
+    def _open_turn(self, command: OpenTurn) -> None:
+        self._hearing.open()
+        item = self._turn_items[command.turn] = CallerItem(self._new_id(), spoken=True)
+        self._door.turn_opened(item.id, command.at_ms)
+        if self.settings.turns.interrupt_response:
+            self._speaker.cut_what_was_not_heard()
+
+    def _commit_turn(self, command: CommitTurn) -> None:
+        item = self._turn_items.get(command.turn)
+        if item is None:
+            item = self._turn_items[command.turn] = CallerItem(self._new_id(), spoken=True)
+        previous = self.dialogue.add(item)
+        self._turn_ms[command.turn] = self._hearing.duration_ms
+        self._close_hearing()
+        self._door.turn_committed(item, command.at_ms, previous)
+
+    def _discard_turn(self, command: DiscardTurn) -> None:
+        self._turn_items.pop(command.turn, None)
+        self._close_hearing()
+
+    def _close_hearing(self) -> None:
+        self._hearing.close()
+        if not self.settings.turns.detect:
+            self._hearing.open()
+
+    def _transcribe(self, command: Transcribe) -> None:
+        request = AsrRequest(
+            self._hearing.audio(),
+            self.settings.language,
+            self.settings.asr_prompt,
+            Priority.SPECULATIVE if command.ahead else Priority.FINAL,
+        )
+        task = self._tasks.create_task(self._listen(command.take, request))
+        self._takes[command.take] = task
+        task.add_done_callback(lambda _: self._takes.pop(command.take, None))
+
+    async def _listen(self, take: int, request: AsrRequest) -> None:
+        try:
+            async with self._engines.asr.open(request) as transcripts:
+                texts = [transcript.text async for transcript in transcripts]
+        except EngineError as error:
+            logger.warning("a turn stays without words: %s", error)
+            self._happen(TranscriptFailed(take, str(error)))
+        else:
+            self._happen(TranscriptArrived(take, " ".join(filter(None, texts))))
+
+    def _drop_take(self, command: DropTake) -> None:
+        if task := self._takes.get(command.take):
+            task.cancel()
+
+    def _accept_transcript(self, command: AcceptTranscript) -> None:
+        item = self._turn_items.pop(command.turn)
+        item.text = command.text
+        self._door.transcript_ready(item, self._turn_ms.pop(command.turn))
+
+    def _fail_transcript(self, command: FailTranscript) -> None:
+        self._turn_ms.pop(command.turn)
+        self._door.transcript_failed(self._turn_items.pop(command.turn), command.reason)
+
+    # --- replies ------------------------------------------------------------------------
+
+    def _start_reply(self, command: StartReply) -> None:
+        settings, self._next_reply = self._next_reply or self.settings, None
+        self._speaker.start(command.epoch, settings)
+
+
+@asynccontextmanager
+async def open_call(
+    engines: Engines,
+    settings: CallSettings,
+    door: Door,
+    *,
+    rate: int,
+    new_id: Callable[[], str],
+    observers: Sequence[Observer] = (),
+) -> AsyncIterator[Call]:
+    """A call, from here to the end of the context; then nothing of it is left.
+
+    ``rate`` is that of the caller's audio in Hz. A bug in any of the call's tasks ends the body.
+    """
+    async with asyncio.TaskGroup() as tasks:
+        call = Call(engines, settings, door, tasks, rate=rate, new_id=new_id, observers=observers)
+        try:
+            yield call
+        finally:
+            call.close()
+
+
+async def _wait_for(crash: asyncio.Future[None]) -> None:
+    """Raises the call's bug, if there is one, where its task tree sees it."""
+    await crash
+
+
+_PERFORM: dict[type[Any], Callable[[Call, Any], None]] = {
+    OpenTurn: Call._open_turn,
+    CommitTurn: Call._commit_turn,
+    DiscardTurn: Call._discard_turn,
+    Transcribe: Call._transcribe,
+    DropTake: Call._drop_take,
+    AcceptTranscript: Call._accept_transcript,
+    FailTranscript: Call._fail_transcript,
+    PrepareReply: lambda call, command: call._speaker.prepare(
+        command.epoch, call.settings, command.text
+    ),
+    ReleaseReply: lambda call, command: call._speaker.release(command.epoch),
+    DropReply: lambda call, command: call._speaker.drop(command.epoch),
+    StartReply: Call._start_reply,
+    StopReply: lambda call, command: call._speaker.stop(command.epoch, command.reason),
+}

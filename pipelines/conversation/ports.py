@@ -1,0 +1,96 @@
+"""The seams of a call: what serves it, how it behaves, and whom it tells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from engines.ports import Asr, Llm, Tool, Tts
+from engines.vad.ears import Ears
+from pipelines.conversation.dialogue import AgentItem, CallerItem, ToolCallItem
+from pipelines.conversation.events import (
+    Command,
+    Event,
+    Output,
+    ReplyAudio,
+    ReplyFinished,
+    ReplyText,
+    StopReason,
+)
+from pipelines.conversation.machine import TurnSettings
+from pipelines.conversation.reply import Stages
+
+
+@dataclass(frozen=True, slots=True)
+class Engines:
+    """What a call is served by; shared by all calls."""
+
+    ears: Ears
+    asr: Asr
+    llm: Llm
+    tts: Tts
+
+
+@dataclass(frozen=True, slots=True)
+class CallSettings:
+    """How one call behaves; its door may change it at any time."""
+
+    turns: TurnSettings = field(default_factory=TurnSettings)
+    instructions: str = ""
+    tools: tuple[Tool, ...] = ()
+    tool_choice: str = "auto"
+    max_tokens: int | None = None
+    temperature: float | None = None
+    voice: str | None = None
+    speed: float = 1.0
+    spoken: bool = True
+    language: str | None = None
+    asr_prompt: str = ""
+
+
+class Door(Protocol):
+    """What a call tells the wire it came in by. None of these may block or await."""
+
+    def turn_opened(self, item_id: str, at_ms: int) -> None:
+        """The caller has begun to speak."""
+
+    def turn_committed(self, item: CallerItem, at_ms: int, previous_id: str | None) -> None:
+        """The caller's turn is over and is part of the dialogue."""
+
+    def transcript_ready(self, item: CallerItem, audio_ms: int) -> None:
+        """The words of a turn."""
+
+    def transcript_failed(self, item: CallerItem, reason: str) -> None:
+        """A turn stays without words."""
+
+    def reply_started(self, epoch: int) -> None:
+        """A reply is under way."""
+
+    def reply_began_item(self, item: AgentItem, previous_id: str | None) -> None:
+        """The reply's words are an item of the dialogue from now on."""
+
+    def reply_said(self, item: AgentItem, output: ReplyText | ReplyAudio) -> None:
+        """More words or audio of the reply."""
+
+    def reply_called(self, item: ToolCallItem, previous_id: str | None) -> None:
+        """The reply calls a tool."""
+
+    def reply_finished(self, output: ReplyFinished, item: AgentItem | None) -> None:
+        """The reply is complete, or has failed."""
+
+    def reply_stopped(self, epoch: int, reason: StopReason, item: AgentItem | None) -> None:
+        """The reply was cut off: nothing that is unsent of it may go out any more."""
+
+
+class Observer(Protocol):
+    """Reads along: metrics and the journal. Must be quick and must not raise."""
+
+    def stepped(self, event: Event, commands: Sequence[Command], now: int) -> None:
+        """The machine took ``event`` at ``now`` (ms) and gave ``commands``."""
+
+    def said(self, output: Output, now: float) -> None:
+        """A reply's output went out at ``now`` (ms)."""
+
+    def staged(self, stages: Stages) -> None:
+        """A reply has ended; this is when its stages first gave something."""

@@ -1,0 +1,203 @@
+"""One reply: the model's words become phrases, each phrase becomes audio, both as they come.
+
+The two halves run side by side, so the model goes on writing while the voice speaks. Whatever
+comes out is put into the playback under the reply's epoch; a reply never knows whether anyone
+hears it yet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from engines.audio import Pcm
+from engines.ports import (
+    ChatRequest,
+    EngineError,
+    Llm,
+    SpeechRequest,
+    TextDelta,
+    ToolCall,
+    ToolCallDelta,
+    Tts,
+    Usage,
+)
+from pipelines.conversation.events import (
+    Output,
+    ReplyAudio,
+    ReplyFinished,
+    ReplyText,
+    ReplyToolCall,
+)
+from pipelines.conversation.phrases import PhraseSplitter
+
+T = TypeVar("T")
+
+MOST_AUDIO_MS: Final = 200
+"""A piece of audio goes out in slices no longer than this: clients cap the size of a message."""
+
+MOST_LEAD_MS: Final = 5_000
+"""Phrases are not synthesised further ahead of the listener: a barge-in would waste them."""
+
+STALL_S: Final = 30.0
+"""A model that gives nothing for so long has failed."""
+
+_PHRASES_AHEAD: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyPlan:
+    """What to answer and how. ``spoken`` off makes it a reply in text."""
+
+    epoch: int
+    chat: ChatRequest
+    voice: str | None = None
+    speed: float = 1.0
+    spoken: bool = True
+
+
+@dataclass(slots=True)
+class Stages:
+    """When each stage of a reply first gave something: loop time in seconds, None for not yet."""
+
+    began: float
+    first_token: float | None = None
+    first_phrase: float | None = None
+    first_audio: float | None = None
+
+    def mark(self, stage: str, now: float) -> None:
+        """Keep the first time only."""
+        if getattr(self, stage) is None:
+            setattr(self, stage, now)
+
+
+@dataclass(slots=True)
+class _ToolCalls:
+    """The tool calls of a reply, put together from their deltas."""
+
+    calls: dict[int, ToolCall] = field(default_factory=dict)
+
+    def add(self, delta: ToolCallDelta) -> None:
+        known = self.calls.get(delta.index, ToolCall("", "", ""))
+        self.calls[delta.index] = ToolCall(
+            known.id or delta.id, known.name or delta.name, known.arguments + delta.arguments
+        )
+
+
+class Reply:
+    """Makes one reply; see the module. ``put`` says False once nobody wants it any more."""
+
+    def __init__(
+        self,
+        plan: ReplyPlan,
+        llm: Llm,
+        tts: Tts,
+        *,
+        put: Callable[[Output], bool],
+        lead_ms: Callable[[], float],
+    ) -> None:
+        self.plan = plan
+        self._llm = llm
+        self._tts = tts
+        self._put = put
+        self._lead_ms = lead_ms
+        self._loop = asyncio.get_running_loop()
+        self.stages = Stages(self._loop.time())
+
+    async def run(self) -> None:
+        """Make the reply; its last output is always a ReplyFinished."""
+        phrases: asyncio.Queue[str | None] = asyncio.Queue(_PHRASES_AHEAD)
+        finished = ReplyFinished(self.plan.epoch, Usage())
+        try:
+            async with asyncio.TaskGroup() as group:
+                thinking = group.create_task(self._think(phrases))
+                await self._utter(phrases)
+            usage, calls = thinking.result()
+            for call in calls:
+                self._put(ReplyToolCall(self.plan.epoch, call))
+            finished = ReplyFinished(self.plan.epoch, usage)
+        except* EngineError as failures:
+            failure = _first(failures)
+            finished = ReplyFinished(self.plan.epoch, Usage(), failure.code, str(failure))
+        self._put(finished)
+
+    async def _think(self, phrases: asyncio.Queue[str | None]) -> tuple[Usage, list[ToolCall]]:
+        """The model's half: its words as phrases (in a written reply, as they come)."""
+        splitter, tools, usage, said = PhraseSplitter(), _ToolCalls(), Usage(), False
+        async with self._llm.open(self.plan.chat) as deltas:
+            async for delta in _timely(deltas, "llm"):
+                if isinstance(delta, TextDelta):
+                    self.stages.mark("first_token", self._loop.time())
+                    said = True
+                    for phrase in splitter.feed(delta.text) if self.plan.spoken else [delta.text]:
+                        await phrases.put(phrase)
+                elif isinstance(delta, ToolCallDelta):
+                    tools.add(delta)
+                else:
+                    usage = delta
+        if not said and not tools.calls:
+            raise EngineError("llm", "empty", "the model gave neither words nor tool calls")
+        for phrase in splitter.finish():
+            await phrases.put(phrase)
+        await phrases.put(None)
+        return usage, list(tools.calls.values())
+
+    async def _utter(self, phrases: asyncio.Queue[str | None]) -> None:
+        """The voice's half: phrases to text and audio."""
+        while (phrase := await phrases.get()) is not None:
+            self.stages.mark("first_phrase", self._loop.time())
+            if self.plan.spoken:
+                await self._wait_for_listener()
+                await self._speak(phrase)
+            else:
+                self._put(ReplyText(self.plan.epoch, phrase))
+
+    async def _wait_for_listener(self) -> None:
+        ahead = self._lead_ms() - MOST_LEAD_MS
+        if ahead > 0:
+            await asyncio.sleep(ahead / 1000)
+
+    async def _speak(self, phrase: str) -> None:
+        request = SpeechRequest(phrase, self.plan.voice, self.plan.speed, self.plan.chat.priority)
+        text: ReplyText | None = ReplyText(self.plan.epoch, phrase)
+        async with self._tts.open(request) as audio:
+            async for pcm in _timely(audio, "tts"):
+                self.stages.mark("first_audio", self._loop.time())
+                if text is not None:
+                    self._put(text)
+                    text = None
+                for piece in _slices(pcm):
+                    self._put(ReplyAudio(self.plan.epoch, piece))
+        if text is not None:
+            self._put(text)
+
+
+async def _timely(stream: AsyncIterator[T], engine: str) -> AsyncIterator[T]:
+    """The same stream; raises EngineError where the next item does not come in time."""
+    while True:
+        try:
+            async with asyncio.timeout(STALL_S):
+                item = await anext(stream)
+        except StopAsyncIteration:
+            return
+        except TimeoutError:
+            raise EngineError(engine, "timeout", f"nothing came for {STALL_S:.0f} s") from None
+        yield item
+
+
+def _slices(pcm: Pcm) -> list[Pcm]:
+    most = MOST_AUDIO_MS * pcm.rate // 1000
+    if len(pcm) <= most:
+        return [pcm]
+    starts = range(0, len(pcm), most)
+    return [Pcm(pcm.samples[start : start + most], pcm.rate) for start in starts]
+
+
+def _first(failures: BaseExceptionGroup[EngineError]) -> EngineError:
+    failure: BaseException = failures
+    while isinstance(failure, BaseExceptionGroup):
+        failure = failure.exceptions[0]
+    assert isinstance(failure, EngineError)
+    return failure

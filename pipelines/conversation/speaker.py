@@ -1,0 +1,161 @@
+"""The speaking half of a call: it makes replies and lets them out when it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from engines.ports import ChatRequest, Priority
+from pipelines.conversation.dialogue import AgentItem, Dialogue, ToolCallItem
+from pipelines.conversation.events import (
+    Event,
+    Output,
+    ReplyAudio,
+    ReplyEnded,
+    ReplyFinished,
+    ReplyText,
+    ReplyToolCall,
+    StopReason,
+)
+from pipelines.conversation.playback import Playback
+from pipelines.conversation.ports import CallSettings, Door, Engines, Observer
+from pipelines.conversation.reply import Reply, ReplyPlan
+
+
+class Speaker:
+    """Makes one reply at a time. A prepared one is heard of by nobody, not even the dialogue,
+    until it is released."""
+
+    def __init__(
+        self,
+        engines: Engines,
+        dialogue: Dialogue,
+        door: Door,
+        tasks: asyncio.TaskGroup,
+        happen: Callable[[Event], None],
+        *,
+        new_id: Callable[[], str],
+        observers: Sequence[Observer],
+    ) -> None:
+        self._engines = engines
+        self._dialogue = dialogue
+        self._door = door
+        self._tasks = tasks
+        self._happen = happen
+        self._new_id = new_id
+        self._observers = observers
+        self._loop = asyncio.get_running_loop()
+        self._playback = Playback(self._emit)
+        self._making: asyncio.Task[None] | None = None
+        self._item: AgentItem | None = None
+        self._spoken = True
+
+    def prepare(self, epoch: int, settings: CallSettings, heard: str) -> None:
+        """Work out what to answer if ``heard`` is what the caller has said."""
+        self._begin(epoch, settings, heard)
+
+    def start(self, epoch: int, settings: CallSettings) -> None:
+        """Answer the dialogue as it stands."""
+        self._door.reply_started(epoch)
+        self._begin(epoch, settings)
+
+    def release(self, epoch: int) -> None:
+        """Let out what was prepared, and all that follows."""
+        self._door.reply_started(epoch)
+        self._playback.release(epoch, self._now())
+
+    def drop(self, epoch: int) -> None:
+        """Forget what was prepared."""
+        self._playback.stop(epoch)
+        self.close()
+
+    def stop(self, epoch: int, reason: StopReason) -> None:
+        """Fall silent: the gate, the wire and the task, in one step and without awaiting."""
+        self._playback.stop(epoch)
+        self.cut_what_was_not_heard()
+        if self._item is not None:
+            self._item.status = "incomplete"
+        self._door.reply_stopped(epoch, reason, self._item)
+        self.close()
+
+    def cut_what_was_not_heard(self) -> None:
+        """An interrupted listener has heard what the ledger says, until the client says better."""
+        if self._item is not None and self._item.heard_ms is None:
+            self._item.cut(self._playback.heard_ms(self._now()))
+
+    def close(self) -> None:
+        """Stop making the reply, if there is one."""
+        if self._making is not None:
+            self._making.cancel()
+            self._making = None
+
+    def _begin(self, epoch: int, settings: CallSettings, heard: str = "") -> None:
+        chat = ChatRequest(
+            self._dialogue.messages(settings.instructions, heard),
+            settings.tools,
+            settings.tool_choice,
+            settings.max_tokens,
+            settings.temperature,
+            Priority.SPECULATIVE if heard else Priority.FINAL,
+        )
+        self._item, self._spoken = None, settings.spoken
+        self._playback.begin(epoch, held=bool(heard))
+        reply = Reply(
+            ReplyPlan(epoch, chat, settings.voice, settings.speed, settings.spoken),
+            self._engines.llm,
+            self._engines.tts,
+            put=self._put,
+            lead_ms=self._lead_ms,
+        )
+        self._making = self._tasks.create_task(self._make(reply))
+
+    async def _make(self, reply: Reply) -> None:
+        await reply.run()
+        for observer in self._observers:
+            observer.staged(reply.stages)
+
+    # --- outputs: before the gate, and past it --------------------------------------------
+
+    def _put(self, output: Output) -> bool:
+        return self._playback.put(output, self._now())
+
+    def _lead_ms(self) -> float:
+        return self._playback.lead_ms(self._now())
+
+    def _now(self) -> float:
+        return self._loop.time() * 1000.0
+
+    def _emit(self, output: Output) -> None:
+        _LET_OUT[type(output)](self, output)
+        for observer in self._observers:
+            observer.said(output, self._now())
+
+    def _say(self, output: ReplyText | ReplyAudio) -> None:
+        item = self._item
+        if item is None:
+            item = self._item = AgentItem(self._new_id(), spoken=self._spoken)
+            self._door.reply_began_item(item, self._dialogue.add(item))
+        if isinstance(output, ReplyText):
+            item.say(output.text)
+        else:
+            item.sound(output.pcm.duration_ms)
+        self._door.reply_said(item, output)
+
+    def _call_tool(self, output: ReplyToolCall) -> None:
+        item = ToolCallItem(self._new_id(), output.call)
+        self._door.reply_called(item, self._dialogue.add(item))
+
+    def _finish(self, output: ReplyFinished) -> None:
+        if self._item is not None:
+            self._item.status = "incomplete" if output.code else "completed"
+        self._door.reply_finished(output, self._item)
+        self._happen(ReplyEnded(output.epoch))
+
+
+_LET_OUT: Final[dict[type[Any], Callable[[Speaker, Any], None]]] = {
+    ReplyText: Speaker._say,
+    ReplyAudio: Speaker._say,
+    ReplyToolCall: Speaker._call_tool,
+    ReplyFinished: Speaker._finish,
+}
