@@ -78,9 +78,11 @@ class Caller:
 
     def recording(self) -> tuple[NDArray[np.int16], NDArray[np.int16]]:
         """The call so far, aligned in time: what was said, and what was heard. int16, 24 kHz."""
-        said = self.microphone.recording()
         start = self.microphone.start
-        return said, self.player.recording(start, start + len(said) / RATE)
+        heard = self.player.recording(start, min(self.player.end, _now()))
+        said = self.microphone.recording()
+        length = max(len(said), len(heard))
+        return _padded(said, length), _padded(heard, length)
 
     def _prepare(self, event: ServerEvent) -> None:
         if isinstance(event, RealtimeErrorEvent):
@@ -116,6 +118,10 @@ async def call_up(
                 listening.cancel()
         except BaseExceptionGroup as group:
             raise group.exceptions[0] from None
+
+
+def _padded(samples: NDArray[np.int16], length: int) -> NDArray[np.int16]:
+    return np.pad(samples, (0, length - len(samples)))
 
 
 def _now() -> float:
