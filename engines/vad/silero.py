@@ -4,7 +4,7 @@ The network (github.com/snakers4/silero-vad, MIT) hears 512 samples at 16 kHz be
 64 of the window before, and gives one probability: a Hann-windowed Fourier transform of four
 frames, four convolutions over time, an LSTM cell, one output. A model runtime spends most of
 a call on getting ready, and cannot put windows of different calls into one batch as they come;
-products over preallocated buffers cost about 9 us a window at 64 calls and 14 at 8.
+products over preallocated buffers cost about 11 us a window at 64 calls and 15 at 8.
 
 What is folded into the weights when they are loaded:
 

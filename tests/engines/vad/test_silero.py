@@ -145,9 +145,16 @@ def test_a_missing_model_says_how_to_get_it(tmp_path: Path) -> None:
         silero.create(silero.Options(), ModelStore(tmp_path))
 
 
-@pytest.mark.parametrize("content", [b"", b"\x08\0\0\0\0\0\0\0not json", b"\x02\0\0\0\0\0\0\0{}x"])
-def test_a_folder_with_other_weights_is_refused_by_name(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "silero_vad_16k.safetensors"
-    path.write_bytes(content)
-    with pytest.raises(EngineError, match="silero"):
-        silero.create(silero.Options(str(tmp_path)), ModelStore(tmp_path))
+@pytest.mark.engine
+def test_a_network_of_another_shape_is_refused_by_name(tmp_path: Path, models: ModelStore) -> None:
+    """The file of both sample rates keeps its weights elsewhere, and is a likely mistake."""
+    both_rates = (models.path("silero-vad") / "silero_vad.onnx").read_bytes()
+    (tmp_path / silero.WEIGHTS_FILE).write_bytes(both_rates)
+    with pytest.raises(EngineError, match=r"silero_vad_16k_op15\.onnx is not Silero VAD v6"):
+        silero.create(silero.Options(str(tmp_path)), models)
+
+
+def test_a_first_layer_that_is_no_fourier_transform_is_refused() -> None:
+    basis = np.ones((258, 1, 256), np.float32)
+    with pytest.raises(ValueError, match="no windowed Fourier transform"):
+        silero._folded_fourier(basis[:, 0])
