@@ -150,6 +150,12 @@ class Call:
         """Stop the reply that is under way."""
         self._happen(ReplyCancelled())
 
+    def crash(self, bug: Exception) -> None:
+        """End the call with this exception, wherever it was caught."""
+        self._ear.close()
+        if not self._crashed.done():
+            self._crashed.set_exception(bug)
+
     def close(self) -> None:
         """The caller has gone: free everything, now."""
         self._ear.close()
@@ -167,8 +173,7 @@ class Call:
             self._hearing.add(window)
             self._happen(WindowHeard(probability))
         except Exception as bug:  # noqa: BLE001 - runs between calls: a bug ends its own call alone
-            self._ear.close()
-            self._crashed.set_exception(bug)
+            self.crash(bug)
 
     def _happen(self, event: Event) -> None:
         """Take an event, and those that it causes, in their order."""

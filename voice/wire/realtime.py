@@ -53,6 +53,11 @@ def encode(event: ServerEvent | ClientEvent) -> str:
     return _encoder.encode(event).decode()
 
 
+def encode_utf8(event: ServerEvent | ClientEvent) -> bytes:
+    """The same as bytes, for a socket that takes them as they are."""
+    return _encoder.encode(event)
+
+
 def decode(message: str | bytes) -> ClientEvent:
     """A client's message. Raises WireError, with the message's own event_id where it has one."""
     try:

@@ -1,0 +1,98 @@
+"""The composition root: configuration to engines, engines to a house, a house to a server."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import logging
+import pkgutil
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import engines
+from engines.models import ModelStore
+from engines.vad.ears import Ears
+from pipelines.conversation.ports import Engines
+from voice.config import Config, ConfigError, EngineConfig, build
+from voice.house import House
+from voice.metrics import Metrics
+
+logger = logging.getLogger(__name__)
+
+SCRIPTED: Final = EngineConfig("scripted")
+
+
+def scripted(config: Config) -> Config:
+    """The same house with null engines in place of models; the VAD stays real."""
+    return replace(config, asr=SCRIPTED, llm=SCRIPTED, tts=SCRIPTED)
+
+
+@asynccontextmanager
+async def open_house(config: Config) -> AsyncIterator[House]:
+    """The engines, made and not yet warm; closed at the end of the context.
+
+    Raises ConfigError for an engine that is not there, EngineError for a model that is not.
+    """
+    models = ModelStore(Path(config.models_dir) if config.models_dir else None)
+    async with AsyncExitStack() as stack:
+        made = {}
+        for kind in ("asr", "llm", "tts"):
+            engine = _make(kind, getattr(config, kind), models)
+            stack.push_async_callback(engine.close)
+            made[kind] = engine
+        ears = Ears(_make("vad", config.vad, models))
+        metrics = Metrics()
+        metrics.watch_ears(ears)
+        yield House(config, Engines(ears, **made), metrics)
+
+
+async def warm_up(house: House, told: Callable[[str], None]) -> None:
+    """Load every model and run it once; then the house is ready. ``told`` is given a line for
+    each. Raises EngineError."""
+    loop = asyncio.get_running_loop()
+    for kind in ("asr", "llm", "tts"):
+        began = loop.time()
+        await getattr(house.engines, kind).warm_up()
+        name = getattr(house.config, kind).engine
+        told(f"{kind}  {name}  warm in {loop.time() - began:.1f} s")
+    house.ready = True
+
+
+async def watch_loop(metrics: Metrics, every_s: float = 0.25) -> None:
+    """Measure how late the event loop is, until cancelled."""
+    loop = asyncio.get_running_loop()
+    while True:
+        due = loop.time() + every_s
+        await asyncio.sleep(every_s)
+        metrics.loop_lag.observe(max(0.0, loop.time() - due))
+
+
+def _make(kind: str, config: EngineConfig, models: ModelStore) -> Any:
+    """An engine from its module: ``create(options, models)``."""
+    name = config.engine
+    path = name if "." in name else f"engines.{kind}.{name}"
+    try:
+        module = importlib.import_module(path)
+    except ModuleNotFoundError as error:
+        if error.name is not None and not path.startswith(error.name):
+            raise ConfigError(
+                f"{kind}.engine: {name} needs the package {error.name}, which is not installed"
+            ) from error
+        raise ConfigError(
+            f"{kind}.engine: there is no {name}. Known: {', '.join(_known(kind))}, or the import"
+            " path of a module of your own"
+        ) from error
+    options = build(module.Options, config.options, f"{kind}.options")
+    return module.create(options, models)
+
+
+def _known(kind: str) -> list[str]:
+    folder = [f"{path}/{kind}" for path in engines.__path__]
+    modules = (
+        importlib.import_module(f"engines.{kind}.{module.name}")
+        for module in pkgutil.iter_modules(folder)
+    )
+    return [module.__name__.rpartition(".")[2] for module in modules if hasattr(module, "create")]

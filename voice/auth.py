@@ -1,0 +1,40 @@
+"""Who may use the server: API keys, and pages that are not ours."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+from urllib.parse import urlsplit
+
+KEY_SUBPROTOCOL: Final = "openai-insecure-api-key."
+"""How a browser, which cannot set headers on a WebSocket, sends its key."""
+
+
+def presented_key(headers: Mapping[str, str], subprotocols: Iterable[str] = ()) -> str:
+    """The key that a request carries, empty where it carries none."""
+    scheme, _, key = headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and key:
+        return key.strip()
+    for protocol in subprotocols:
+        if protocol.startswith(KEY_SUBPROTOCOL):
+            return protocol.removeprefix(KEY_SUBPROTOCOL)
+    return ""
+
+
+def may_enter(key: str, keys: Sequence[str]) -> bool:
+    """Whether this is one of our keys; anyone may enter where there are none. Every key is
+    compared, each in constant time, so that an answer's time tells nothing."""
+    if not keys:
+        return True
+    matches = [hmac.compare_digest(key.encode(), known.encode()) for known in keys]
+    return any(matches)
+
+
+def is_foreign_page(headers: Mapping[str, str], allowed: Sequence[str]) -> bool:
+    """Whether a browser sends this for a page from elsewhere: any site could otherwise use the
+    server that its visitor runs. Programs send no Origin."""
+    origin = headers.get("origin")
+    if origin is None or origin in allowed or "*" in allowed:
+        return False
+    return urlsplit(origin).netloc != headers.get("host", "")

@@ -1,0 +1,184 @@
+"""The configuration: one TOML file, the environment, the command line; read once, here alone.
+
+A later source goes over an earlier one: defaults, file, environment (``VOICE_SERVER_PORT``,
+``VOICE_LLM_OPTIONS_BASE_URL``, and ``VOICE_API_KEYS`` for short), flags. A key that is not
+known is an error that names the nearest one that is.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, TypeVar, get_origin, get_type_hints
+
+import msgspec
+
+from pipelines.conversation.machine import TurnSettings
+
+T = TypeVar("T")
+
+PREFIX: Final = "VOICE_"
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used; the message says which key, where, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerConfig:
+    """Where to listen and whom to let in. Without ``api_keys`` the host must be a loopback."""
+
+    host: str = "127.0.0.1"
+    port: int = 8080
+    api_keys: tuple[str, ...] = field(default=(), repr=False)
+    allowed_origins: tuple[str, ...] = ()
+    max_calls: int = 256
+    max_message_bytes: int = 16 * 1024 * 1024
+    log_level: str = "info"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentConfig:
+    """Who answers, unless a session says otherwise. ``language`` None lets Whisper detect it."""
+
+    instructions: str = (
+        "You are a friendly voice assistant. Answer in one or two short, spoken sentences."
+    )
+    voice: str | None = None
+    language: str | None = None
+    max_tokens: int | None = None
+    temperature: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """An engine by name (a module of ours: ``whisper``) or by the import path of a module of
+    yours (``my_house.my_asr``), and that module's own options."""
+
+    engine: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """All of it."""
+
+    server: ServerConfig = field(default_factory=ServerConfig)
+    agent: AgentConfig = field(default_factory=AgentConfig)
+    turns: TurnSettings = field(default_factory=TurnSettings)
+    vad: EngineConfig = field(default_factory=lambda: EngineConfig("silero"))
+    asr: EngineConfig = field(default_factory=lambda: EngineConfig("moonshine"))
+    llm: EngineConfig = field(default_factory=lambda: EngineConfig("smollm2"))
+    tts: EngineConfig = field(default_factory=lambda: EngineConfig("hibari"))
+    models_dir: str | None = None
+
+
+def load(
+    path: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    settings: Iterable[str] = (),
+) -> Config:
+    """The configuration from its sources; ``settings`` are ``section.key=value``.
+
+    Raises ConfigError.
+    """
+    merged: dict[str, Any] = _read_file(path) if path is not None else {}
+    for names, value, source in _from_environment(environment or {}):
+        _put(merged, names, value, source)
+    for setting in settings:
+        name, separator, value = setting.partition("=")
+        if not separator:
+            raise ConfigError(f"--set {setting}: write it as section.key=value")
+        _put(merged, name.split("."), value, f"--set {name}")
+    return build(Config, merged, "")
+
+
+def build(kind: type[T], values: Mapping[str, Any], where: str) -> T:
+    """A dataclass from plain values, text taken for numbers where numbers are wanted.
+
+    ``where`` is the path of ``values`` in the configuration. Raises ConfigError.
+    """
+    hints = get_type_hints(kind)
+    known = {option.name for option in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    built = {}
+    for name, value in values.items():
+        path = f"{where}.{name}" if where else name
+        if name not in known:
+            raise ConfigError(f"{path}: there is no such setting.{_nearest(name, known)}")
+        built[name] = _value(hints[name], value, path)
+    try:
+        return kind(**built)
+    except TypeError as error:
+        missing = ", ".join(sorted(known - set(built)))
+        raise ConfigError(f"{where}: something is missing of {missing}") from error
+
+
+def _value(hint: Any, value: Any, path: str) -> Any:
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"{path}: is a section, not a value")
+        return build(hint, value, path)
+    if hint == tuple[str, ...] and isinstance(value, str):
+        value = [part.strip() for part in value.split(",") if part.strip()]
+    try:
+        return msgspec.convert(value, hint, strict=False)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: is not TOML: {error}") from error
+
+
+def _from_environment(environment: Mapping[str, str]) -> Iterable[tuple[list[str], str, str]]:
+    for variable, value in sorted(environment.items()):
+        if not variable.startswith(PREFIX):
+            continue
+        name = variable.removeprefix(PREFIX).lower()
+        names = ["server", "api_keys"] if name == "api_keys" else _path_of(name, Config)
+        if names is None:
+            known = {f"{PREFIX}{option.name.upper()}" for option in dataclasses.fields(Config)}
+            raise ConfigError(f"{variable}: there is no such setting.{_nearest(variable, known)}")
+        yield names, value, variable
+
+
+def _path_of(name: str, kind: Any) -> list[str] | None:
+    """The setting that ``name`` spells with underscores between its parts."""
+    hints = get_type_hints(kind)
+    for option in dataclasses.fields(kind):
+        hint, rest = hints[option.name], name.removeprefix(f"{option.name}_")
+        if name == option.name:
+            return [option.name]
+        if rest == name:
+            continue
+        if not dataclasses.is_dataclass(hint):
+            return [option.name, rest] if get_origin(hint) is Mapping else None
+        if (inner := _path_of(rest, hint)) is not None:
+            return [option.name, *inner]
+        return [option.name, rest]
+    return None
+
+
+def _put(merged: dict[str, Any], names: list[str], value: str, source: str) -> None:
+    place = merged
+    for name in names[:-1]:
+        place = place.setdefault(name, {})
+        if not isinstance(place, dict):
+            raise ConfigError(f"{source}: {name} is a value, not a section")
+    place[names[-1]] = value
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    if near:
+        return f" Did you mean {near[0]}?"
+    return f" Known: {', '.join(sorted(known))}"

@@ -1,0 +1,163 @@
+"""The Realtime door: one WebSocket is one call, from the handshake to the last event."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from typing import Any, Final, TypeAlias
+from urllib.parse import parse_qs
+from uuid import uuid4
+
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+
+from pipelines.conversation.call import Call, open_call
+from pipelines.conversation.ports import Observer
+from voice.auth import is_foreign_page, may_enter, presented_key
+from voice.doors.outbox import Outbox, SlowClientError
+from voice.doors.realtime_listener import RealtimeListener
+from voice.doors.realtime_settings import call_settings, first_session
+from voice.doors.realtime_teller import RealtimeTeller
+from voice.doors.voicing import rate_of
+from voice.house import House
+from voice.metrics import CallMetrics
+from voice.socket import CallSocket
+from voice.wire.realtime_objects import RealtimeConversation
+from voice.wire.realtime_server import ConversationCreatedEvent, SessionCreatedEvent
+
+logger = logging.getLogger(__name__)
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+SUBPROTOCOL: Final = "realtime"
+CLOSE_S: Final = 2.0
+"""How long a client may take to answer a close; then the connection is dropped."""
+
+_BUG, _TOO_SLOW = 1011, 1008
+
+
+class RealtimeDoor:
+    """An ASGI application for ``/v1/realtime``."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refusal = self._refusal(scope)
+        if refusal is not None:
+            self._house.metrics.calls_opened.labels("refused").inc()
+            await refusal(scope, receive, send)
+            return
+        with self._house.admit():
+            await receive()
+            accept: dict[str, Any] = {"type": "websocket.accept"}
+            if SUBPROTOCOL in scope["subprotocols"]:
+                accept["subprotocol"] = SUBPROTOCOL
+            await send(accept)
+            await self._serve(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> JSONResponse | None:
+        """The HTTP answer to a handshake that may not become a call."""
+        config, headers = self._house.config.server, Headers(scope=scope)
+        if is_foreign_page(headers, config.allowed_origins):
+            return error_response(
+                403, "origin_not_allowed", "This page may not use this server: see allowed_origins."
+            )
+        if not may_enter(presented_key(headers, scope["subprotocols"]), config.api_keys):
+            return error_response(401, "invalid_api_key", "Incorrect API key provided.")
+        if not self._house.ready:
+            return error_response(503, "not_ready", "The models are still loading.", retry_s=2)
+        if self._house.is_full:
+            return error_response(
+                503, "server_full", f"All {config.max_calls} calls are taken.", retry_s=5
+            )
+        return None
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        socket = CallSocket.of(scope)
+        code = 1000
+        try:
+            await self._talk(scope, receive, socket)
+        except* SlowClientError as slow:
+            logger.warning("a call was dropped: %s", slow.exceptions[0])
+            code = _TOO_SLOW
+        except* Exception:
+            logger.exception("a call ended by a bug")
+            code = _BUG
+        if code == _TOO_SLOW:
+            socket.abort()
+        elif not socket.disconnected:
+            await _close(send, socket, code)
+
+    async def _talk(self, scope: Scope, receive: Receive, socket: CallSocket) -> None:
+        house, new_id = self._house, _id_source()
+        query = parse_qs(scope["query_string"].decode("latin-1"))
+        session = first_session(query, house.call_settings, house.model, new_id("sess"))
+        base = house.call_settings
+        settings = call_settings(session, base)
+        outbox = Outbox(socket)
+        teller = RealtimeTeller(outbox, session, settings, new_id)
+        observers: Sequence[Observer] = (CallMetrics(house.metrics),)
+        async with open_call(
+            house.engines,
+            settings,
+            teller,
+            rate=rate_of(session.audio.input.format),
+            new_id=lambda: new_id("item"),
+            observers=observers,
+        ) as call:
+            teller.tell(SessionCreatedEvent(session=session))
+            teller.tell(
+                ConversationCreatedEvent(conversation=RealtimeConversation(teller.conversation_id))
+            )
+            listener = RealtimeListener(call, teller, base, new_id)
+            _connect(socket, call, listener, outbox)
+            await receive()
+            socket.on_message = socket.on_writable = None
+
+
+def _connect(socket: CallSocket, call: Call, listener: RealtimeListener, outbox: Outbox) -> None:
+    """Messages go straight from the parser to the call, and what waits goes straight out. Both
+    run between other calls' work: what they raise must reach this call, and no other."""
+
+    def take(message: bytes) -> None:
+        try:
+            listener.take(message)
+        except Exception as bug:  # noqa: BLE001 - handed to the call, which raises it
+            call.crash(bug)
+
+    def flush() -> None:
+        try:
+            outbox.flush()
+        except Exception as bug:  # noqa: BLE001 - handed to the call, which raises it
+            call.crash(bug)
+
+    socket.on_message, socket.on_writable = take, flush
+
+
+async def _close(send: Send, socket: CallSocket, code: int) -> None:
+    try:
+        async with asyncio.timeout(CLOSE_S):
+            await send({"type": "websocket.close", "code": code})
+    except TimeoutError:
+        socket.abort()
+
+
+def error_response(
+    status: int, code: str, message: str, retry_s: int | None = None
+) -> JSONResponse:
+    """An error in OpenAI's shape."""
+    kind = "invalid_request_error" if status < 500 else "server_error"
+    headers = {} if retry_s is None else {"Retry-After": str(retry_s)}
+    body = {"error": {"message": message, "type": kind, "param": None, "code": code}}
+    return JSONResponse(body, status, headers)
+
+
+def _id_source() -> Callable[[str], str]:
+    """Ids that are unique over all calls, by the prefix, and readable in one call's log."""
+    call, numbers = uuid4().hex[:12], itertools.count(1)
+    return lambda kind: f"{kind}_{call}{next(numbers):04d}"

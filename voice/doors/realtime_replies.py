@@ -1,0 +1,236 @@
+"""A response as the Realtime wire tells it: the object, its items and the order of its events.
+
+The order is that of the published API: created, then for each item added, part added, deltas,
+done for each in turn, and at the end done and the rate limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from engines.ports import Usage
+from pipelines.conversation.dialogue import AgentItem, ToolCallItem
+from pipelines.conversation.events import ReplyAudio, ReplyFinished, ReplyText
+from pipelines.conversation.ports import CallSettings
+from voice.doors.realtime_items import to_wire
+from voice.doors.voicing import VoiceEncoder
+from voice.wire.realtime_objects import (
+    AudioPart,
+    RealtimeContentPart,
+    RealtimeInputTokenDetails,
+    RealtimeItem,
+    RealtimeMessageItem,
+    RealtimeOutputTokenDetails,
+    RealtimeResponse,
+    RealtimeResponseError,
+    RealtimeResponseStatus,
+    RealtimeResponseUsage,
+    TextPart,
+)
+from voice.wire.realtime_server import (
+    ConversationItemAdded,
+    ConversationItemDone,
+    RateLimitsUpdatedEvent,
+    ResponseAudioDeltaEvent,
+    ResponseAudioDoneEvent,
+    ResponseAudioTranscriptDeltaEvent,
+    ResponseAudioTranscriptDoneEvent,
+    ResponseContentPartAddedEvent,
+    ResponseContentPartDoneEvent,
+    ResponseCreatedEvent,
+    ResponseDoneEvent,
+    ResponseFunctionCallArgumentsDeltaEvent,
+    ResponseFunctionCallArgumentsDoneEvent,
+    ResponseOutputItemAddedEvent,
+    ResponseOutputItemDoneEvent,
+    ResponseTextDeltaEvent,
+    ResponseTextDoneEvent,
+    ServerEvent,
+)
+
+Status = Literal["in_progress", "completed", "cancelled", "failed", "incomplete"]
+_PART: Final = 0
+"""A message of ours has one content part."""
+
+
+@dataclass(slots=True)
+class Response:
+    """One response on its way. ``tell`` sends an event; audio goes by ``tell_audio``, so that
+    it can be taken back while it is unsent."""
+
+    id: str
+    conversation_id: str
+    settings: CallSettings
+    metadata: dict[str, str] | None
+    voice: VoiceEncoder
+    tell: Callable[[ServerEvent], None]
+    tell_audio: Callable[[ServerEvent], None]
+    _items: list[RealtimeItem] = field(default_factory=list)
+    _message_index: int = 0
+    _previous_id: str | None = None
+
+    def start(self) -> None:
+        """The client learns of the response."""
+        self.tell(ResponseCreatedEvent(response=self._object("in_progress")))
+
+    def begin_message(self, item: AgentItem, previous_id: str | None) -> None:
+        """The response has words: they get an item and a part."""
+        self._message_index, self._previous_id = len(self._items), previous_id
+        self._add(to_wire(item), previous_id)
+        self.tell(
+            ResponseContentPartAddedEvent(
+                response_id=self.id,
+                item_id=item.id,
+                output_index=self._message_index,
+                content_index=_PART,
+                part=AudioPart() if item.spoken else TextPart(),
+            )
+        )
+
+    def say(self, item: AgentItem, output: ReplyText | ReplyAudio) -> None:
+        """More of the message."""
+        if isinstance(output, ReplyAudio):
+            self._sound(item, self.voice.encode(output.pcm))
+            return
+        kind = ResponseAudioTranscriptDeltaEvent if item.spoken else ResponseTextDeltaEvent
+        self.tell(
+            kind(
+                response_id=self.id,
+                item_id=item.id,
+                output_index=self._message_index,
+                content_index=_PART,
+                delta=output.text,
+            )
+        )
+
+    def call_tool(self, item: ToolCallItem, previous_id: str | None) -> None:
+        """A function call, whole: arguments are of no use in part."""
+        index, wire = len(self._items), to_wire(item)
+        call = item.call
+        self._add(wire, previous_id)
+        self.tell(
+            ResponseFunctionCallArgumentsDeltaEvent(
+                response_id=self.id,
+                item_id=item.id,
+                output_index=index,
+                call_id=call.id,
+                delta=call.arguments,
+            )
+        )
+        self.tell(
+            ResponseFunctionCallArgumentsDoneEvent(
+                response_id=self.id,
+                item_id=item.id,
+                output_index=index,
+                call_id=call.id,
+                name=call.name,
+                arguments=call.arguments,
+            )
+        )
+        self._finish_item(index, wire, previous_id)
+
+    def end_message(self, item: AgentItem, *, complete: bool) -> None:
+        """The message's last events. What is cut off says only what it has told before."""
+        if complete and item.spoken:
+            self._sound(item, self.voice.finish())
+        for event in self._part_done(item):
+            self.tell(event)
+        self._items[self._message_index] = to_wire(item)
+        self._finish_item(self._message_index, to_wire(item), self._previous_id)
+
+    def finish(self, output: ReplyFinished) -> None:
+        """The response is complete, or has failed."""
+        if output.code:
+            error = RealtimeResponseError("server_error", output.code, output.message)
+            self._done("failed", RealtimeResponseStatus("failed", error=error), output.usage)
+        elif output.usage.finish_reason == "length":
+            details = RealtimeResponseStatus("incomplete", "max_output_tokens")
+            self._done("incomplete", details, output.usage)
+        else:
+            self._done("completed", RealtimeResponseStatus("completed"), output.usage)
+
+    def cancel(self, reason: Literal["turn_detected", "client_cancelled"]) -> None:
+        """The response was cut off."""
+        self._done("cancelled", RealtimeResponseStatus("cancelled", reason), Usage())
+
+    def _sound(self, item: AgentItem, audio: bytes) -> None:
+        if audio:
+            self.tell_audio(
+                ResponseAudioDeltaEvent(
+                    response_id=self.id,
+                    item_id=item.id,
+                    output_index=self._message_index,
+                    content_index=_PART,
+                    delta=audio,
+                )
+            )
+
+    def _part_done(self, item: AgentItem) -> list[ServerEvent]:
+        ids = {
+            "response_id": self.id,
+            "item_id": item.id,
+            "output_index": self._message_index,
+            "content_index": _PART,
+        }
+        text = item.text
+        part: RealtimeContentPart = AudioPart(text) if item.spoken else TextPart(text)
+        done = ResponseContentPartDoneEvent(**ids, part=part)  # type: ignore[arg-type]
+        if not item.spoken:
+            return [ResponseTextDoneEvent(**ids, text=text), done]  # type: ignore[arg-type]
+        return [
+            ResponseAudioDoneEvent(**ids),  # type: ignore[arg-type]
+            ResponseAudioTranscriptDoneEvent(**ids, transcript=text),  # type: ignore[arg-type]
+            done,
+        ]
+
+    def _add(self, item: RealtimeItem, previous_id: str | None) -> None:
+        self._items.append(item)
+        index = len(self._items) - 1
+        self.tell(
+            ResponseOutputItemAddedEvent(response_id=self.id, output_index=index, item=_begun(item))
+        )
+        self.tell(ConversationItemAdded(item=_begun(item), previous_item_id=previous_id))
+
+    def _finish_item(self, index: int, item: RealtimeItem, previous_id: str | None) -> None:
+        self.tell(ConversationItemDone(item=item, previous_item_id=previous_id))
+        self.tell(ResponseOutputItemDoneEvent(response_id=self.id, output_index=index, item=item))
+
+    def _done(self, status: Status, details: RealtimeResponseStatus, usage: Usage) -> None:
+        self.tell(ResponseDoneEvent(response=self._object(status, details, usage)))
+        self.tell(RateLimitsUpdatedEvent(rate_limits=[]))
+
+    def _object(
+        self,
+        status: Status,
+        details: RealtimeResponseStatus | None = None,
+        usage: Usage | None = None,
+    ) -> RealtimeResponse:
+        return RealtimeResponse(
+            self.id,
+            status,
+            list(self._items),
+            details,
+            ["audio" if self.settings.spoken else "text"],
+            self.conversation_id,
+            self.settings.max_tokens or "inf",
+            usage=None if usage is None else _usage(usage),
+            metadata=self.metadata,
+        )
+
+
+def _begun(item: RealtimeItem) -> RealtimeItem:
+    if isinstance(item, RealtimeMessageItem):
+        return RealtimeMessageItem(item.role, [], item.id, "in_progress")
+    return item
+
+
+def _usage(usage: Usage) -> RealtimeResponseUsage:
+    return RealtimeResponseUsage(
+        usage.input_tokens + usage.output_tokens,
+        usage.input_tokens,
+        usage.output_tokens,
+        RealtimeInputTokenDetails(usage.input_tokens, 0, usage.cached_tokens),
+        RealtimeOutputTokenDetails(usage.output_tokens, 0),
+    )

@@ -1,0 +1,154 @@
+"""What a Realtime session asks for, in the words of a call."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from engines.ports import Tool
+from pipelines.conversation.endpoint import EndpointSettings
+from pipelines.conversation.machine import TurnSettings
+from pipelines.conversation.ports import CallSettings
+from voice.wire.realtime_objects import RealtimeResponseCreateParams
+from voice.wire.realtime_session import (
+    MaxTokens,
+    RealtimeAudio,
+    RealtimeAudioInput,
+    RealtimeAudioOutput,
+    RealtimeFunctionTool,
+    RealtimeSemanticVad,
+    RealtimeServerVad,
+    RealtimeSession,
+    RealtimeToolChoice,
+    RealtimeTranscription,
+    RealtimeTranscriptionAudio,
+    RealtimeTranscriptionSession,
+    RealtimeTurnDetection,
+    Session,
+    voice_name,
+)
+
+logger = logging.getLogger(__name__)
+
+_EAGERNESS_SILENCE_MS: Final = {"high": 300, "medium": 500, "auto": 500, "low": 1_000}
+"""``semantic_vad`` by silence alone: how long to wait for a caller who may go on."""
+
+
+def first_session(
+    query: Mapping[str, Sequence[str]], base: CallSettings, model: str, session_id: str
+) -> Session:
+    """The session that a connection begins with; ``query`` is its URL's, ``model`` our own name.
+
+    Clients ask for models that only OpenAI has; they get what the server runs, under the name
+    that they asked for.
+    """
+    asked = next(iter(query.get("model", ())), model)
+    if asked != model:
+        logger.info("a client asked for model %s and gets %s", asked, model)
+    endpoint = base.turns.endpoint
+    detection = RealtimeServerVad(
+        endpoint.threshold,
+        endpoint.prefix_ms,
+        endpoint.silence_ms,
+        create_response=base.turns.create_response,
+        interrupt_response=base.turns.interrupt_response,
+    )
+    hearing = RealtimeAudioInput(
+        transcription=RealtimeTranscription(language=base.language),
+        turn_detection=detection if base.turns.detect else None,
+    )
+    if query.get("intent") == ["transcription"]:
+        return RealtimeTranscriptionSession(
+            id=session_id, model=asked, audio=RealtimeTranscriptionAudio(hearing)
+        )
+    return RealtimeSession(
+        id=session_id,
+        model=asked,
+        instructions=base.instructions,
+        max_output_tokens=base.max_tokens or "inf",
+        audio=RealtimeAudio(hearing, RealtimeAudioOutput(voice=base.voice)),
+    )
+
+
+def call_settings(session: Session, base: CallSettings) -> CallSettings:
+    """The call's settings under this session; ``base`` holds what a session does not say."""
+    audio_input = session.audio.input
+    transcription = audio_input.transcription
+    settings = replace(
+        base,
+        turns=_turn_settings(audio_input.turn_detection, base.turns),
+        language=(transcription and transcription.language) or base.language,
+        asr_prompt=(transcription and transcription.prompt) or base.asr_prompt,
+    )
+    if not isinstance(session, RealtimeSession):
+        return replace(settings, turns=replace(settings.turns, create_response=False))
+    return replace(
+        settings,
+        instructions=session.instructions,
+        tools=tuple(map(_tool, session.tools)),
+        tool_choice=_tool_choice(session.tool_choice),
+        max_tokens=_max_tokens(session.max_output_tokens),
+        voice=voice_name(session.audio.output.voice) or base.voice,
+        speed=session.audio.output.speed,
+        spoken="audio" in session.output_modalities,
+    )
+
+
+def response_settings(
+    settings: CallSettings, params: RealtimeResponseCreateParams | None
+) -> CallSettings:
+    """The settings of one response that asks for something else than its session does."""
+    if params is None:
+        return settings
+    changes: dict[str, object] = {
+        "instructions": params.instructions,
+        "tools": None if params.tools is None else tuple(map(_tool, params.tools)),
+        "tool_choice": None if params.tool_choice is None else _tool_choice(params.tool_choice),
+        "spoken": None if params.output_modalities is None else "audio" in params.output_modalities,
+        "voice": voice_name(params.audio.output.voice)
+        if params.audio is not None and params.audio.output is not None
+        else None,
+    }
+    if params.max_output_tokens is not None:
+        settings = replace(settings, max_tokens=_max_tokens(params.max_output_tokens))
+    given = {name: value for name, value in changes.items() if value is not None}
+    return replace(settings, **given)  # type: ignore[arg-type]
+
+
+def _turn_settings(detection: RealtimeTurnDetection | None, base: TurnSettings) -> TurnSettings:
+    if detection is None:
+        return replace(base, detect=False)
+    return replace(
+        base,
+        detect=True,
+        create_response=detection.create_response,
+        interrupt_response=detection.interrupt_response,
+        endpoint=_endpoint_settings(detection, base.endpoint),
+    )
+
+
+def _endpoint_settings(
+    detection: RealtimeTurnDetection, base: EndpointSettings
+) -> EndpointSettings:
+    if isinstance(detection, RealtimeSemanticVad):
+        return replace(base, silence_ms=_EAGERNESS_SILENCE_MS[detection.eagerness])
+    return replace(
+        base,
+        threshold=detection.threshold,
+        silence_ms=detection.silence_duration_ms,
+        prefix_ms=detection.prefix_padding_ms,
+    )
+
+
+def _tool(tool: RealtimeFunctionTool) -> Tool:
+    return Tool(tool.name, tool.description or "", tool.parameters or {})
+
+
+def _tool_choice(choice: RealtimeToolChoice) -> str:
+    return choice if isinstance(choice, str) else choice.name
+
+
+def _max_tokens(most: MaxTokens) -> int | None:
+    return most if isinstance(most, int) else None

@@ -1,0 +1,162 @@
+"""The half of the Realtime door that speaks: what happens in a call becomes events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from pipelines.conversation.dialogue import AgentItem, CallerItem, ToolCallItem
+from pipelines.conversation.events import ReplyAudio, ReplyFinished, ReplyText, StopReason
+from pipelines.conversation.ports import CallSettings
+from voice.doors.outbox import Outbox
+from voice.doors.realtime_items import to_wire
+from voice.doors.realtime_replies import Response
+from voice.doors.voicing import VoiceEncoder
+from voice.wire.realtime import encode_utf8, error_event
+from voice.wire.realtime_errors import WireError
+from voice.wire.realtime_objects import TranscriptionDurationUsage, TranscriptionError
+from voice.wire.realtime_server import (
+    ConversationItemAdded,
+    ConversationItemDone,
+    InputAudioBufferCommittedEvent,
+    InputAudioBufferSpeechStartedEvent,
+    InputAudioBufferSpeechStoppedEvent,
+    InputAudioTranscriptionCompletedEvent,
+    InputAudioTranscriptionDeltaEvent,
+    InputAudioTranscriptionFailedEvent,
+    ServerEvent,
+)
+from voice.wire.realtime_session import RealtimeSession, Session
+
+_PART = 0
+
+
+@dataclass(slots=True)
+class Asked:
+    """What a client's response.create asked for, kept for the response that comes of it."""
+
+    settings: CallSettings
+    metadata: dict[str, str] | None
+
+
+class RealtimeTeller:
+    """Tells one client of its call; implements ``pipelines.conversation.ports.Door``."""
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        session: Session,
+        settings: CallSettings,
+        new_id: Callable[[str], str],
+    ) -> None:
+        self.session = session
+        self.conversation_id = new_id("conv")
+        self.asked: Asked | None = None
+        self.settings = settings
+        self._outbox = outbox
+        self._new_id = new_id
+        self._detected: set[str] = set()
+        self._response: Response | None = None
+
+    def tell(self, event: ServerEvent) -> None:
+        """Queue an event for the client."""
+        self._outbox.put(encode_utf8(event))
+
+    def refuse(self, error: WireError) -> None:
+        """Tell the client of its mistake."""
+        self.tell(error_event(error))
+
+    @property
+    def response_id(self) -> str | None:
+        """The response that is under way."""
+        return self._response.id if self._response is not None else None
+
+    # --- the caller's turns -------------------------------------------------------------
+
+    def turn_opened(self, item_id: str, at_ms: int) -> None:
+        self._detected.add(item_id)
+        self.tell(InputAudioBufferSpeechStartedEvent(audio_start_ms=at_ms, item_id=item_id))
+
+    def turn_committed(self, item: CallerItem, at_ms: int, previous_id: str | None) -> None:
+        if item.id in self._detected:
+            self._detected.discard(item.id)
+            self.tell(InputAudioBufferSpeechStoppedEvent(audio_end_ms=at_ms, item_id=item.id))
+        self.tell(InputAudioBufferCommittedEvent(item_id=item.id, previous_item_id=previous_id))
+        wire = to_wire(item)
+        self.tell(ConversationItemAdded(item=wire, previous_item_id=previous_id))
+        self.tell(ConversationItemDone(item=wire, previous_item_id=previous_id))
+
+    def transcript_ready(self, item: CallerItem, audio_ms: int) -> None:
+        if self.session.audio.input.transcription is None:
+            return
+        text = item.text or ""
+        if text:
+            self.tell(
+                InputAudioTranscriptionDeltaEvent(item_id=item.id, content_index=_PART, delta=text)
+            )
+        self.tell(
+            InputAudioTranscriptionCompletedEvent(
+                item_id=item.id,
+                content_index=_PART,
+                transcript=text,
+                usage=TranscriptionDurationUsage(audio_ms / 1000),
+            )
+        )
+
+    def transcript_failed(self, item: CallerItem, reason: str) -> None:
+        self.tell(
+            InputAudioTranscriptionFailedEvent(
+                item_id=item.id,
+                content_index=_PART,
+                error=TranscriptionError("server_error", "transcription_failed", reason),
+            )
+        )
+
+    # --- replies ------------------------------------------------------------------------
+
+    def reply_started(self, epoch: int) -> None:
+        asked, self.asked = self.asked or Asked(self.settings, None), None
+        audio = self.session.audio.output if isinstance(self.session, RealtimeSession) else None
+        self._response = Response(
+            self._new_id("resp"),
+            self.conversation_id,
+            asked.settings,
+            asked.metadata,
+            VoiceEncoder(audio.format if audio else self.session.audio.input.format),
+            self.tell,
+            partial(self._tell_audio, epoch),
+        )
+        self._response.start()
+
+    def reply_began_item(self, item: AgentItem, previous_id: str | None) -> None:
+        if self._response is not None:
+            self._response.begin_message(item, previous_id)
+
+    def reply_said(self, item: AgentItem, output: ReplyText | ReplyAudio) -> None:
+        if self._response is not None:
+            self._response.say(item, output)
+
+    def reply_called(self, item: ToolCallItem, previous_id: str | None) -> None:
+        if self._response is not None:
+            self._response.call_tool(item, previous_id)
+
+    def reply_finished(self, output: ReplyFinished, item: AgentItem | None) -> None:
+        self._end(item, complete=True)
+        if self._response is not None:
+            self._response.finish(output)
+            self._response = None
+
+    def reply_stopped(self, epoch: int, reason: StopReason, item: AgentItem | None) -> None:
+        self._outbox.take_back(epoch)
+        self._end(item, complete=False)
+        if self._response is not None:
+            self._response.cancel(reason)
+            self._response = None
+
+    def _end(self, item: AgentItem | None, *, complete: bool) -> None:
+        if item is not None and self._response is not None:
+            self._response.end_message(item, complete=complete)
+
+    def _tell_audio(self, epoch: int, event: ServerEvent) -> None:
+        self._outbox.put(encode_utf8(event), epoch)

@@ -1,0 +1,57 @@
+"""The house: what all doors of one server share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from pipelines.conversation.ports import CallSettings, Engines
+from voice.config import Config
+from voice.metrics import Metrics
+
+
+@dataclass(slots=True)
+class House:
+    """The configuration, the engines, and who is in. ``ready`` once every model is warm."""
+
+    config: Config
+    engines: Engines
+    metrics: Metrics = field(default_factory=Metrics)
+    ready: bool = False
+    calls: int = 0
+
+    @property
+    def call_settings(self) -> CallSettings:
+        """How a call behaves unless its session says otherwise."""
+        agent = self.config.agent
+        return CallSettings(
+            turns=self.config.turns,
+            instructions=agent.instructions,
+            voice=agent.voice,
+            language=agent.language,
+            max_tokens=agent.max_tokens,
+            temperature=agent.temperature,
+        )
+
+    @property
+    def model(self) -> str:
+        """What the server calls the whole of its models."""
+        config = self.config
+        return f"antiphon/{config.asr.engine}+{config.llm.engine}+{config.tts.engine}"
+
+    @property
+    def is_full(self) -> bool:
+        return self.calls >= self.config.server.max_calls
+
+    @contextmanager
+    def admit(self) -> Iterator[None]:
+        """One more call, for as long as the context lasts."""
+        self.calls += 1
+        self.metrics.calls_opened.labels("admitted").inc()
+        self.metrics.calls.set(self.calls)
+        try:
+            yield
+        finally:
+            self.calls -= 1
+            self.metrics.calls.set(self.calls)

@@ -1,0 +1,143 @@
+"""What the server counts, for Prometheus at ``/metrics``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from engines.vad.ears import Ears
+from pipelines.conversation.events import (
+    AcceptTranscript,
+    Command,
+    CommitTurn,
+    DropReply,
+    Event,
+    FailTranscript,
+    Output,
+    PrepareReply,
+    ReleaseReply,
+    ReplyAudio,
+    ReplyFinished,
+    StartReply,
+    StopReply,
+    Transcribe,
+    TranscriptArrived,
+)
+from pipelines.conversation.reply import Stages
+
+_SECONDS: Final = (0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.8, 1.2, 2.0, 5.0)
+
+
+class Metrics:
+    """The server's metrics; one for each server."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.calls = Gauge("antiphon_calls", "Calls that are open now", registry=self.registry)
+        self.calls_opened = Counter(
+            "antiphon_calls_opened", "Calls since the start", ["outcome"], registry=self.registry
+        )
+        self.turns = Counter(
+            "antiphon_turns",
+            "Turns of callers, by what became of them",
+            ["outcome"],
+            registry=self.registry,
+        )
+        self.replies = Counter(
+            "antiphon_replies", "Replies, by how they ended", ["outcome"], registry=self.registry
+        )
+        self.ahead = Counter(
+            "antiphon_prepared_replies",
+            "Replies worked out ahead of the turn's end",
+            ["outcome"],
+            registry=self.registry,
+        )
+        self.first_audio = Histogram(
+            "antiphon_first_audio_seconds",
+            "From the end of the caller's turn, as decided, to the reply's first audio",
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self.stages = Histogram(
+            "antiphon_stage_seconds",
+            "asr: one transcription; llm: to the first token; phrase: from there to the first"
+            " phrase; tts: from there to the first audio",
+            ["stage"],
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self.loop_lag = Histogram(
+            "antiphon_loop_lag_seconds",
+            "How late the event loop runs what is due",
+            buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5),
+            registry=self.registry,
+        )
+
+    def watch_ears(self, ears: Ears) -> None:
+        """Export what the VAD's batches look like."""
+        for name, text, read in (
+            ("antiphon_vad_windows", "Windows judged", lambda: ears.windows),
+            ("antiphon_vad_batches", "Batches they were judged in", lambda: ears.batches),
+        ):
+            Gauge(name, text, registry=self.registry).set_function(read)
+
+
+class CallMetrics:
+    """Reads along with one call; an Observer."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._committed_at: float | None = None
+        self._takes: dict[int, int] = {}
+
+    def stepped(self, event: Event, commands: Sequence[Command], now: int) -> None:
+        if isinstance(event, TranscriptArrived) and event.take in self._takes:
+            elapsed = (now - self._takes.pop(event.take)) / 1000
+            self._metrics.stages.labels("asr").observe(elapsed)
+        for command in commands:
+            self._count(command, now)
+
+    def said(self, output: Output, now: float) -> None:
+        if isinstance(output, ReplyAudio) and self._committed_at is not None:
+            self._metrics.first_audio.observe((now - self._committed_at) / 1000)
+            self._committed_at = None
+        elif isinstance(output, ReplyFinished):
+            self._metrics.replies.labels("failed" if output.code else "completed").inc()
+
+    def staged(self, stages: Stages) -> None:
+        before = stages.began
+        for name, at in (
+            ("llm", stages.first_token),
+            ("phrase", stages.first_phrase),
+            ("tts", stages.first_audio),
+        ):
+            if at is None:
+                return
+            self._metrics.stages.labels(name).observe(at - before)
+            before = at
+
+    def _count(self, command: Command, now: int) -> None:
+        match command:
+            case Transcribe():
+                self._takes = {command.take: now}
+            case CommitTurn():
+                self._committed_at = now
+            case AcceptTranscript():
+                self._metrics.turns.labels("heard" if command.text else "empty").inc()
+            case FailTranscript():
+                self._metrics.turns.labels("failed").inc()
+            case StopReply():
+                self._metrics.replies.labels(command.reason).inc()
+            case PrepareReply() | ReleaseReply() | DropReply() | StartReply():
+                self._count_ahead(command)
+
+    def _count_ahead(self, command: PrepareReply | ReleaseReply | DropReply | StartReply) -> None:
+        outcome = {
+            PrepareReply: "prepared",
+            ReleaseReply: "released",
+            DropReply: "dropped",
+            StartReply: "not_prepared",
+        }[type(command)]
+        self._metrics.ahead.labels(outcome).inc()

@@ -1,0 +1,107 @@
+"""The server: one port for WebSocket and REST, on uvicorn."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import Callable
+from typing import Final
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.routing import WebSocketRoute
+
+from engines.ports import EngineError
+from voice.app import open_house, warm_up, watch_loop
+from voice.config import Config, ConfigError
+from voice.doors.realtime import RealtimeDoor
+from voice.doors.rest import routes
+from voice.house import House
+from voice.socket import CallSocket
+
+BACKLOG: Final = 2048
+DRAIN_S: Final = 10
+"""How long calls may go on after the server was told to stop."""
+
+
+def make_app(house: House) -> Starlette:
+    """All doors of this house."""
+    realtime = WebSocketRoute("/v1/realtime", RealtimeDoor(house))
+    return Starlette(routes=[realtime, *routes(house)])
+
+
+async def serve(config: Config, told: Callable[[str], None]) -> None:
+    """Serve until a signal ends it. ``told`` is given what a person at a terminal should see;
+    the line that begins with READY comes once calls are taken.
+
+    Raises ConfigError, EngineError where a model cannot be loaded, OSError where the address
+    cannot be listened at.
+    """
+    check_exposure(config)
+    with _listen(config) as listener:
+        async with open_house(config) as house:
+            server = uvicorn.Server(_uvicorn_config(house))
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    aside = [
+                        tasks.create_task(watch_loop(house.metrics)),
+                        tasks.create_task(_get_ready(house, listener, told)),
+                    ]
+                    await server.serve(sockets=[listener])
+                    for task in aside:
+                        task.cancel()
+            except* EngineError as failures:
+                raise failures.exceptions[0] from None
+
+
+def check_exposure(config: Config) -> None:
+    """Raises ConfigError where anyone on the network could use the server."""
+    host = config.server.host
+    if config.server.api_keys or _is_loopback(host):
+        return
+    raise ConfigError(
+        f"server.host: {host} is open to the network and there are no API keys."
+        " Set VOICE_API_KEYS=key1,key2, or listen on 127.0.0.1"
+    )
+
+
+async def _get_ready(house: House, listener: socket.socket, told: Callable[[str], None]) -> None:
+    if not house.config.server.api_keys:
+        told("no API keys are set: listening on the loopback only (set VOICE_API_KEYS for more)")
+    await warm_up(house, told)
+    host, port = listener.getsockname()[:2]
+    told(f"READY http://{f'[{host}]' if ':' in host else host}:{port}")
+
+
+def _uvicorn_config(house: House) -> uvicorn.Config:
+    return uvicorn.Config(
+        make_app(house),
+        ws=CallSocket,
+        ws_max_size=house.config.server.max_message_bytes,
+        ws_per_message_deflate=False,  # 63 us a frame to save a fifth of its size
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=DRAIN_S,
+    )
+
+
+def _listen(config: Config) -> socket.socket:
+    host, port = config.server.host, config.server.port
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        raise OSError(
+            error.errno, f"cannot listen on {host}:{port}: {error.strerror}; try another --port"
+        ) from error
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
