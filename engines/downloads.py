@@ -160,11 +160,11 @@ def _stream(archive: Archive, address: str, part: Path, progress: Progress) -> P
     trusted = ssl.create_default_context()
     trusted.load_verify_locations(certifi.where())
     with httpx.Client(verify=trusted, follow_redirects=True, timeout=30.0) as client:
-        progress.begin(archive.filename, archive.size, _size(part))
+        progress.begin(archive.project, archive.size, _size(part))
         breaks = 0
         while (have := _size(part)) < archive.size:
             try:
-                _append(client, address, part, archive.size, progress)
+                _append(client, address, part, archive, progress)
             except httpx.TransportError:
                 breaks += 1
                 if _size(part) == have or breaks > BREAKS_BORNE:
@@ -174,7 +174,9 @@ def _stream(archive: Archive, address: str, part: Path, progress: Progress) -> P
     return part
 
 
-def _append(client: httpx.Client, address: str, part: Path, size: int, progress: Progress) -> None:
+def _append(
+    client: httpx.Client, address: str, part: Path, archive: Archive, progress: Progress
+) -> None:
     have = _size(part)
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
     with client.stream("GET", address, headers=headers) as response:
@@ -183,9 +185,9 @@ def _append(client: httpx.Client, address: str, part: Path, size: int, progress:
         response.raise_for_status()
         resumes = response.status_code == httpx.codes.PARTIAL_CONTENT
         if have and not resumes:
-            progress.begin(part.stem, size, 0)
+            progress.begin(archive.project, archive.size, 0)
         with part.open("ab" if resumes else "wb") as file:
-            for chunk in _at_most(size - (have if resumes else 0), response.iter_raw()):
+            for chunk in _at_most(archive.size - (have if resumes else 0), response.iter_raw()):
                 file.write(chunk)
                 progress.advance(len(chunk))
 

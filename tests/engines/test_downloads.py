@@ -78,7 +78,7 @@ def test_a_later_pull_goes_on_where_an_earlier_ended(
     heard = Heard()
     assert fetch(archive, tmp_path, heard).read_bytes() == whole
     assert index.asked == [(archive.filename, "bytes=1234-")]
-    assert heard.begun == [(archive.filename, archive.size, 1234)]
+    assert heard.begun == [(archive.project, archive.size, 1234)]
 
 
 def test_a_whole_download_is_not_asked_for_again(index, archive: Archive, tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_a_server_without_ranges_is_read_from_the_start(
     heard = Heard()
     path = fetch(archive, tmp_path, heard)
     assert path.read_bytes() == index.files[archive.filename]
-    assert heard.begun[-1] == (archive.filename, archive.size, 0)
+    assert heard.begun[-1] == (archive.project, archive.size, 0)
 
 
 def test_a_part_longer_than_the_servers_file_is_thrown_away(
