@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Final
 
 from engines.ports import Tool
@@ -46,7 +47,7 @@ def first_session(
     """
     asked = next(iter(query.get("model", ())), model)
     if asked != model:
-        logger.info("a client asked for model %s and gets %s", asked, model)
+        _log_other_model(asked, model)
     endpoint = base.turns.endpoint
     detection = RealtimeServerVad(
         endpoint.threshold,
@@ -70,6 +71,12 @@ def first_session(
         max_output_tokens=base.max_tokens or "inf",
         audio=RealtimeAudio(hearing, RealtimeAudioOutput(voice=base.voice)),
     )
+
+
+@lru_cache(maxsize=64)
+def _log_other_model(asked: str, model: str) -> None:
+    """Once for each name, not for each call."""
+    logger.info("clients that ask for model %s get %s", asked, model)
 
 
 def call_settings(session: Session, base: CallSettings) -> CallSettings:
