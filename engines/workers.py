@@ -103,6 +103,8 @@ class Workers:
                 continue
             try:
                 result = call()
+            except StopIteration as error:  # asyncio cannot carry it: its awaiter would hang
+                future.set_exception(RuntimeError(f"{self._name}: a call raised {error!r}"))
             except BaseException as error:  # noqa: BLE001 - it is raised where it is awaited
                 future.set_exception(error)
             else:

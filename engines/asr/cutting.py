@@ -19,6 +19,8 @@ def quiet_pieces(samples: FloatArray, rate: int, longest_ms: int) -> list[slice]
     The pieces come out of similar length: each cut is made at the quietest 100 ms around the
     place where an even division would fall, so that no sliver of a word is left at the end.
     """
+    if len(samples) * 1000 <= longest_ms * rate:
+        return [slice(0, len(samples))]
     frame = rate * FRAME_MS // 1000
     longest = longest_ms // FRAME_MS
     levels = _levels(samples, frame)

@@ -34,7 +34,7 @@ LOOP_ROUNDS = 4
 LOOP_ROUNDS_OF_ONE_WORD = 6  # "no, no, no, no" is speech
 
 # What the models write over hiss, hum and clicks, and what nobody says as a turn of its own.
-ARTEFACTS = frozenset({"", "you", "thank you for watching", "thanks for watching"})
+ARTEFACTS = frozenset({"you", "thank you for watching", "thanks for watching"})
 # What they write over noise as well, but callers say too.
 SILENCE_PHRASES = ARTEFACTS | {"bye", "thank you", "thank you so much", "thank you very much"}
 
@@ -109,7 +109,7 @@ def without_loop(text: str) -> str:
 
 
 def _is_silence(heard: Heard, words: str) -> bool:
-    if heard.loudness_dbfs < SILENT_DBFS:
+    if heard.loudness_dbfs < SILENT_DBFS or not words:
         return True
     if heard.no_speech_prob is None:
         hopeless = heard.avg_logprob is not None and heard.avg_logprob < HOPELESS_LOGPROB

@@ -57,9 +57,10 @@ def create(options: Options, models: ModelStore) -> Asr:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One way to decode a clip: with so much silence behind it, at such a temperature."""
+    """One way to decode a clip: so much silence behind it, the prompt or none, how warm."""
 
     pad_ms: int
+    prompt: str
     temperature: float
 
 
@@ -101,23 +102,25 @@ class Whisper:
             language = clip.language.replace("_", "-").split("-")[0].lower()
         encoded, pad_ms = None, -1
         attempts: list[Heard] = []
-        for attempt in self._attempts():
+        for attempt in self._attempts(clip.prompt):
             if attempt.pad_ms != pad_ms:
                 encoded, pad_ms = self._encode(clip, attempt.pad_ms), attempt.pad_ms
             language = language or self._detect(encoded)
-            prompt = self._prompt(clip.prompt, language)
-            text, logprob, no_speech = self._decode(encoded, prompt, duration_ms, attempt)
+            prompt = self._prompt(attempt.prompt, language)
+            text, logprob, no_speech = self._decode(
+                encoded, prompt, duration_ms, attempt.temperature
+            )
             attempts.append(Heard(text, duration_ms, loudness, logprob, no_speech))
             if is_settled(attempts):
                 break
         return Hearing(best(attempts), language)
 
-    def _attempts(self) -> Iterator[Attempt]:
-        """The plain way; then more silence; then warmer and warmer."""
+    def _attempts(self, prompt: str) -> Iterator[Attempt]:
+        """The plain way; then more silence and no prompt, which misleads at times; then warmer."""
         pad_ms = self._options.pad_ms
-        yield Attempt(pad_ms, 0.0)
+        yield Attempt(pad_ms, prompt, 0.0)
         for retry in range(self._options.retries):
-            yield Attempt(2 * pad_ms, 0.2 * retry)
+            yield Attempt(2 * pad_ms, "", 0.2 * retry)
 
     def _encode(self, clip: Clip, pad_ms: int) -> Any:
         milliseconds = 1000 * len(clip.samples) / RATE + pad_ms
@@ -154,26 +157,33 @@ class Whisper:
         return found
 
     def _decode(
-        self, encoded: Any, prompt: list[int], duration_ms: float, attempt: Attempt
+        self, encoded: Any, prompt: list[int], duration_ms: float, temperature: float
     ) -> tuple[str, float, float]:
         """(text, average log probability, probability that nobody speaks)."""
-        most = min(ceil(duration_ms / 1000 * TOKENS_A_SECOND) + SPARE_TOKENS, MOST_TEXT_TOKENS)
-        warm = attempt.temperature > 0
+        warm = temperature > 0
         result = self._model.generate(
             encoded,
             [prompt],
             beam_size=1 if warm else self._options.beam_size,
-            # CTranslate2 grants the text the smaller of half of this and this less the prompt
-            max_length=min(max(2 * most, most + len(prompt)), 2 * MOST_TEXT_TOKENS),
+            max_length=length_limit(duration_ms, len(prompt)),
             return_scores=True,
             return_no_speech_prob=True,
             sampling_topk=0 if warm else 1,
-            sampling_temperature=attempt.temperature if warm else 1.0,
+            sampling_temperature=temperature if warm else 1.0,
         )[0]
         ids = result.sequences_ids[0]
         # the score is the mean over the text; Whisper's own average counts the end token too
         logprob = result.scores[0] * len(ids) / (len(ids) + 1)
         return self._tokens.decode(ids).strip(), logprob, result.no_speech_prob
+
+
+def length_limit(duration_ms: float, prompt_tokens: int) -> int:
+    """CTranslate2's ``max_length`` for as many tokens as can be said in the time.
+
+    It grants the text the smaller of half of the limit and of the limit less the prompt.
+    """
+    most = ceil(duration_ms / 1000 * TOKENS_A_SECOND) + SPARE_TOKENS
+    return min(max(2 * most, most + prompt_tokens), 2 * MOST_TEXT_TOKENS)
 
 
 def is_settled(attempts: list[Heard]) -> bool:

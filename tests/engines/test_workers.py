@@ -97,6 +97,11 @@ async def test_an_error_is_raised_where_it_is_awaited_and_the_worker_goes_on(wor
     assert await workers.run(Priority.FINAL, lambda: "next") == "next"
 
 
+async def test_a_call_that_runs_out_of_an_iterator_fails_and_does_not_hang(workers):
+    with pytest.raises(RuntimeError, match=r"parrot: a call raised StopIteration"):
+        await workers.run(Priority.FINAL, next, iter([]))
+
+
 async def test_two_threads_run_two_calls_at_a_time():
     workers, meeting = Workers("pair", count=2), threading.Barrier(2)
     await asyncio.gather(

@@ -1,0 +1,103 @@
+import numpy as np
+import pytest
+
+from engines.asr.guard import Doubt, Heard, compression_ratio, doubt, loudness_dbfs, without_loop
+
+
+def said(
+    text: str,
+    seconds: float = 2.5,
+    loudness: float = -20.0,
+    logprob: float | None = -0.2,
+    no_speech: float | None = 0.02,
+) -> Heard:
+    return Heard(text, 1000 * seconds, loudness, logprob, no_speech)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Go forward ten meters.",
+        "No, no, no, no!",
+        "Bye bye.",
+        "Thank you.",
+        "You",
+        "And so my fellow Americans, ask not what your country can do for you, "
+        "ask what you can do for your country.",
+    ],
+)
+def test_speech_that_was_heard_well_is_believed(text):
+    assert doubt(said(text)) is None
+
+
+@pytest.mark.parametrize(
+    ("heard", "why"),
+    [
+        (said("Ask not. Ask not."), Doubt.ECHO),
+        (said("I see, I see."), Doubt.ECHO),
+        (said("the first is the first is the first is the first is the"), Doubt.LOOP),
+        (said("ha " * 6), Doubt.LOOP),
+        (said("abcdefgh" * 20), Doubt.LOOP),
+        (said("I", seconds=3.0), Doubt.PACE),
+        (said("a word " + "and so on it goes " * 3, seconds=2.9), Doubt.ECHO),
+        (said(" ".join(f"w{i}" for i in range(18)), seconds=3.0), Doubt.PACE),
+        (said("Perhaps this.", logprob=-1.2), Doubt.UNSURE),
+    ],
+)
+def test_what_recognisers_make_up_is_doubted(heard, why):
+    assert doubt(heard) is why
+
+
+@pytest.mark.parametrize(
+    "heard",
+    [
+        said("Anything at all.", loudness=-63.0),
+        said("Thank you.", no_speech=0.9, logprob=-0.6),
+        said("Thank you.", loudness=-50.0),
+        said("Thank you.", logprob=-1.1),
+        said("I'm going to put the oil on the pan.", no_speech=0.8, logprob=-1.6),
+        said("You", no_speech=None),
+        said("♪♪♪♪", no_speech=None),
+        said("The app is available on the app", no_speech=None, logprob=-1.7),
+        said("the first is " * 5, no_speech=None, logprob=-1.3),
+    ],
+)
+def test_words_over_noise_are_silence(heard):
+    assert doubt(heard) is Doubt.SILENCE
+
+
+def test_a_pace_is_judged_only_where_there_is_time_to_judge():
+    assert doubt(said("I", seconds=2.9)) is None
+    assert doubt(said("I am", seconds=3.0)) is None
+
+
+def test_scripts_without_spaces_count_their_characters():
+    assert said("今日は良い天気です").words == list("今日は良い天気です")
+    assert said("Don't – it’s twenty-one").words == ["don't", "it’s", "twenty", "one"]
+    assert doubt(said("今日は良い天気です", seconds=3.0)) is None
+
+
+@pytest.mark.parametrize(
+    ("loop", "once"),
+    [
+        ("Ask not. Ask not. Ask not. Ask not.", "Ask not."),
+        ("Well, the first is the First is the first is over.", "Well, the first is over."),
+        ("Nothing comes twice here", "Nothing comes twice here"),
+    ],
+)
+def test_a_loop_is_cut_down_to_one_round(loop, once):
+    assert without_loop(loop) == once
+
+
+def test_compression_tells_repetition_from_speech():
+    assert compression_ratio("the first is the " * 20) > 2.4
+    assert compression_ratio("He was not an ill disposed young man.") < 1.2
+    assert compression_ratio("") == 0
+
+
+def test_loudness_is_that_of_the_loudest_moment():
+    samples = np.zeros(16_000, np.float32)
+    samples[8_000:9_600] = 0.1
+    assert loudness_dbfs(samples, 16_000) == pytest.approx(-20, abs=0.01)
+    assert loudness_dbfs(np.ones(10, np.float32), 16_000) == pytest.approx(0, abs=0.01)
+    assert loudness_dbfs(np.zeros(16_000, np.float32), 16_000) == pytest.approx(-120)

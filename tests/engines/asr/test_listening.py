@@ -1,0 +1,139 @@
+import asyncio
+import threading
+
+import numpy as np
+import pytest
+
+from engines.asr.guard import Heard
+from engines.asr.listening import Clip, Hearing, Listener
+from engines.audio import Pcm
+from engines.ports import EngineError
+
+SPEECH_DBFS = -20.0
+
+
+class Parrot:
+    """A recogniser that says what it is told to and keeps what it was given."""
+
+    def __init__(self, *texts: str, loudness: float = SPEECH_DBFS) -> None:
+        self.texts = iter(texts)
+        self.loudness = loudness
+        self.clips: list[Clip] = []
+
+    def __call__(self, clip: Clip) -> Hearing:
+        self.clips.append(clip)
+        duration_ms = len(clip.samples) / 16
+        return Hearing(Heard(next(self.texts), duration_ms, self.loudness, -0.1, 0.05), "en")
+
+
+async def listener(parrot: Parrot) -> Listener:
+    parrot.texts = iter(["", *parrot.texts])
+    made = Listener("parrot", lambda: parrot)
+    await made.warm_up()
+    parrot.clips.clear()
+    return made
+
+
+def sound(milliseconds: int, *pauses_ms: int) -> Pcm:
+    """Noise with a pause of 200 ms at each of ``pauses_ms``."""
+    samples = np.random.default_rng(5).standard_normal(16 * milliseconds) * 0.1
+    for pause in pauses_ms:
+        samples[16 * pause : 16 * (pause + 200)] = 0
+    return Pcm.from_floats(samples, 16_000)
+
+
+async def test_a_clip_becomes_one_transcript_with_its_doubts(listen):
+    transcript = await listen(await listener(Parrot("Go forward.")), sound(1500))
+    (segment,) = transcript.segments
+    assert (transcript.text, transcript.language, transcript.suspicion) == ("Go forward.", "en", "")
+    assert (segment.start_ms, segment.end_ms, segment.text) == (0, 1500, "Go forward.")
+    assert (segment.avg_logprob, segment.no_speech_prob) == (-0.1, 0.05)
+    assert segment.compression_ratio == pytest.approx(11 / 19)
+
+
+async def test_long_sound_is_heard_in_pieces_each_told_what_came_before(listen):
+    parrot = Parrot("One of two.", "Two of two.")
+    transcript = await listen(await listener(parrot), sound(50_000, 26_000), prompt="Zero.")
+    assert transcript.text == "One of two. Two of two."
+    assert [clip.prompt for clip in parrot.clips] == ["Zero.", "One of two."]
+    assert [clip.language for clip in parrot.clips] == [None, "en"]
+    first, second = transcript.segments
+    assert (first.start_ms, first.end_ms, second.end_ms) == (0, second.start_ms, 50_000)
+    assert sum(len(clip.samples) for clip in parrot.clips) == 800_000
+    assert max(len(clip.samples) for clip in parrot.clips) <= 28_000 * 16
+
+
+async def test_words_over_silence_are_thrown_away_and_named(listen):
+    transcript = await listen(await listener(Parrot("Thank you.", loudness=-70)), sound(1000))
+    assert (transcript.text, transcript.segments) == ("", ())
+    assert transcript.suspicion == "silence"
+
+
+async def test_silence_without_words_throws_nothing_away(listen):
+    transcript = await listen(await listener(Parrot("")), sound(1000))
+    assert (transcript.text, transcript.suspicion) == ("", "")
+
+
+async def test_a_loop_is_cut_and_named(listen):
+    transcript = await listen(await listener(Parrot("Ask not. " * 5)), sound(2500))
+    assert (transcript.text, transcript.suspicion) == ("Ask not.", "loop")
+
+
+async def test_a_piece_of_noise_takes_no_words_from_the_others(listen):
+    parrot = Parrot("Speech.", "♪♪", "More speech.")
+    transcript = await listen(await listener(parrot), sound(70_000, 24_000, 48_000))
+    assert (transcript.text, transcript.suspicion) == ("Speech. More speech.", "silence")
+    assert [clip.prompt for clip in parrot.clips] == ["", "Speech.", "Speech."]
+
+
+@pytest.mark.parametrize("milliseconds", [0, 99])
+async def test_next_to_nothing_is_not_even_heard(listen, milliseconds):
+    parrot = Parrot()
+    transcript = await listen(await listener(parrot), sound(milliseconds))
+    assert (transcript.text, parrot.clips) == ("", [])
+
+
+async def test_another_rate_is_refused_with_the_remedy(listen):
+    with pytest.raises(EngineError, match=r"8000 samples a second.*resample") as refused:
+        await listen(await listener(Parrot()), Pcm.silence(1000, 8000))
+    assert refused.value.code == "bad_request"
+
+
+async def test_a_model_that_is_not_loaded_says_so(listen):
+    with pytest.raises(EngineError, match=r"warm_up\(\) first"):
+        await listen(Listener("parrot", Parrot), sound(1000))
+
+
+async def test_a_model_that_cannot_be_loaded_fails_the_warm_up():
+    def load() -> Parrot:
+        raise EngineError("parrot", "unavailable", "no such folder")
+
+    with pytest.raises(EngineError, match="no such folder"):
+        await Listener("parrot", load).warm_up()
+
+
+async def test_after_closing_nothing_is_heard(listen):
+    asr = await listener(Parrot())
+    await asr.close()
+    with pytest.raises(EngineError, match="not loaded"):
+        await listen(asr, sound(1000))
+
+
+async def test_a_caller_who_leaves_in_mid_decode_holds_up_nobody(listen):
+    entered, free = threading.Event(), threading.Event()
+
+    class Slow(Parrot):
+        def __call__(self, clip: Clip) -> Hearing:
+            if len(clip.samples) == 8_000:
+                entered.set()
+                assert free.wait(10)
+            return super().__call__(clip)
+
+    asr = await listener(Slow("dropped", "Next."))
+    leaving = asyncio.create_task(listen(asr, sound(500)))
+    assert await asyncio.to_thread(entered.wait, 10)
+    leaving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await leaving
+    free.set()
+    assert (await listen(asr, sound(1000))).text == "Next."
