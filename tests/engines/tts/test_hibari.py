@@ -94,12 +94,10 @@ async def test_hibari_is_as_loud_in_the_first_phrase_as_in_later_ones():
 
 
 @pytest.mark.engine
-@pytest.mark.parametrize(
-    "text", ["", "  ", "...", "!?", "—", "*", "\U0001f600", "\x00\x01", "日本語"]
-)
-async def test_hibari_has_nothing_to_say_to_what_cannot_be_spoken(text):
+async def test_hibari_has_nothing_to_say_to_what_cannot_be_spoken():
+    nothing = ["", "  ", "...", "!?", "—", "*", "\U0001f600", "\x00\x01", "日本語"]
     async with warm() as engine:
-        assert await speech_of(engine, text) == []
+        assert [await speech_of(engine, text) for text in nothing] == [[]] * len(nothing)
 
 
 @pytest.mark.engine
