@@ -19,9 +19,7 @@ import argparse
 import asyncio
 import json
 import os
-import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -37,6 +35,7 @@ from engines.models import ModelStore
 from engines.vad import silero
 from engines.vad.resampling import Polyphase
 from loadtest.caller import FRAME_MS, FRAME_SAMPLES, RATE, Caller, append_frame
+from loadtest.server_process import Server
 from pipelines.conversation.endpoint import Border, Endpointer, EndpointSettings
 
 SILENCE_MS: Final = 200
@@ -63,7 +62,7 @@ def main() -> int:
     parser.add_argument("--port", type=int, default=8899)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
-    with Server(options.port, options.server_core) as server:
+    with Server(options.port, ["--scripted"], options.server_core) as server:
         if (os.cpu_count() or 1) > 1:
             os.sched_setaffinity(0, set(range(os.cpu_count() or 1)) - {options.server_core})
         program, decisions = make_program(options.clip or _clip())
@@ -71,48 +70,6 @@ def main() -> int:
             figures = runner.run(measure(server, program, decisions, options))
     sys.stdout.write(json.dumps(figures) + "\n" if options.json else table(figures))
     return 0 if figures["valid"] else 1
-
-
-class Server:
-    """The server's process, on one core."""
-
-    def __init__(self, port: int, core: int) -> None:
-        self.port = port
-        began = time.perf_counter()
-        command = [sys.executable, "-m", "voice.cli", "serve", "--scripted"]
-        command += ["--port", str(port), "--set", "server.log_level=warning"]
-        self.process = subprocess.Popen(
-            command,
-            stdout=subprocess.PIPE,
-            text=True,
-            preexec_fn=lambda: os.sched_setaffinity(0, {core}),
-        )
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            if line.startswith("READY"):
-                break
-        else:
-            raise SystemExit("the server did not start")
-        self.ready_s = time.perf_counter() - began
-
-    def __enter__(self) -> Server:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.process.terminate()
-        self.process.wait(timeout=30)
-
-    @property
-    def cpu_s(self) -> float:
-        """CPU seconds so far, user and system."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-    @property
-    def rss_mb(self) -> float:
-        """Resident memory."""
-        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def make_program(clip: Path) -> tuple[list[bytes], list[float]]:
