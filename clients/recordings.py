@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 RATE = 24_000
 _FRAME = RATE // 100
-# Telephone and field recordings have their noise some 30 dB below the vowels. A word's last
-# consonant may be as soft: then the end is found early, and a delay measured from it is long.
-_BELOW_LOUDEST_DB = 25.0
+# Field recordings have their noise some 30 dB below the vowels, and a word's last consonant may
+# be as soft. At 20 dB the end is found some 100 ms before a VAD lets go, so that a delay that
+# is measured from it is rather too long than too short.
+_BELOW_LOUDEST_DB = 20.0
 _SILENCE_DBFS = -60.0
 
 
@@ -49,7 +50,7 @@ def speech_end(samples: NDArray[np.int16]) -> int:
     """Index after the last speech sample of a clip of 24 kHz, to the nearest 10 ms.
 
     By energy, so that a figure measured from it does not depend on any VAD: the end of the last
-    10 ms whose level is within 25 dB of the clip's loud parts (95th percentile) and above
+    10 ms whose level is within 20 dB of the clip's loud parts (95th percentile) and above
     -60 dBFS. A clip without any such ends where it ends.
     """
     frames = len(samples) // _FRAME
