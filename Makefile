@@ -1,0 +1,52 @@
+# Two commands: `make run` to talk to the server, `make test` to check it.
+
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+PORT   ?= 8080
+
+.PHONY: run test check unit core-coverage bench clean
+
+run: $(VENV)/base
+	$(BIN)/voice models pull
+	$(BIN)/voice serve --port $(PORT)
+
+test: check unit core-coverage
+
+# What can be said about the code without running it.
+check: $(VENV)/dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+# All tests: models on real speech and the page in a browser among them.
+unit: $(VENV)/dev
+	$(BIN)/voice models pull
+	$(BIN)/pytest --cov --cov-report=term:skip-covered --cov-fail-under=90
+
+# Each module of the pure core is covered whole, every branch, by its own test file.
+core-coverage: $(VENV)/dev
+	$(BIN)/python -m tests.core_coverage
+
+# The figures of docs/benchmarks.md; see there for what else they take.
+bench: $(VENV)/dev
+	$(BIN)/python -m loadtest.server_bench
+	$(BIN)/python -m loadtest.turn_bench --silence 500
+	$(BIN)/python -m loadtest.turn_bench --silence 200
+	$(BIN)/python -m loadtest.turn_bench --silence 200 --callers 4
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info
+
+$(VENV)/base: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+$(VENV)/dev: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@ $(VENV)/base
