@@ -249,6 +249,7 @@ class Sound {
   }
 
   async open() {
+    if (!isSecureContext) throw new Error("Browsers allow sound in and out on https or localhost only.");
     this.main = await this.context({ sampleRate: RATE, latencyHint: "interactive" });
     this.speaker = new AudioWorkletNode(this.main, "speaker", { numberOfInputs: 0, outputChannelCount: [1] });
     this.speaker.port.onmessage = ({ data }) => this.onPlayback(data);
@@ -257,7 +258,6 @@ class Sound {
   }
 
   async listen() {
-    if (!navigator.mediaDevices) throw new Error("the microphone needs https or localhost");
     this.stream = await navigator.mediaDevices.getUserMedia({
       audio: { echoCancellation: true, noiseSuppression: true, autoGainControl: true, channelCount: 1 },
     });
@@ -281,7 +281,7 @@ class Sound {
 
   close() {
     this.stream?.getTracks().forEach((track) => track.stop());
-    this.contexts.forEach((context) => context.close());
+    this.contexts.splice(0).forEach((context) => context.close());
   }
 }
 
@@ -308,7 +308,7 @@ class Call {
         this.deaf = true;
       });
     } else this.deaf = true;
-    if (this.ended) return;
+    if (this.ended) return this.sound.close();
     const address = new URL("v1/realtime", location.href);
     address.protocol = address.protocol.replace("http", "ws");
     const model = new URLSearchParams(location.search).get("model") ?? "antiphon";
