@@ -120,9 +120,8 @@ class Call:
         self.settings = settings
         self._machine.configure(settings.turns)
         endpoint = settings.turns.endpoint
-        self._hearing.configure(endpoint.prefix_ms + endpoint.onset_ms + _SLACK_WINDOWS * WINDOW_MS)
-        if not settings.turns.detect:
-            self._hearing.open()
+        preroll_ms = endpoint.prefix_ms + endpoint.onset_ms + _SLACK_WINDOWS * WINDOW_MS
+        self._hearing.configure(preroll_ms, keep_all=not settings.turns.detect)
 
     def set_rate(self, rate: int) -> None:
         """The caller's audio comes at another rate from now on."""
@@ -139,7 +138,7 @@ class Call:
     def clear(self) -> None:
         """The client throws the caller's open turn away."""
         self._happen(AudioCleared())
-        self._close_hearing()
+        self._hearing.close()
 
     def request_reply(self, settings: CallSettings | None = None) -> None:
         """Answer the dialogue as it stands, once; with other settings if they are given."""
@@ -147,7 +146,8 @@ class Call:
         self._happen(ReplyRequested())
 
     def cancel_reply(self) -> None:
-        """Stop the reply that is under way."""
+        """Stop the reply that is under way, or was asked for."""
+        self._next_reply = None
         self._happen(ReplyCancelled())
 
     def crash(self, bug: Exception) -> None:
@@ -169,10 +169,15 @@ class Call:
     # --- events to commands -------------------------------------------------------------
 
     def _hear_window(self, window: Samples, probability: float) -> None:
+        self._hearing.add(window)
+        self._happen_between_calls(WindowHeard(probability))
+
+    def _happen_between_calls(self, event: Event) -> None:
+        """Take an event in a callback of the loop, which belongs to no task of this call: a bug
+        must end this call, and no other."""
         try:
-            self._hearing.add(window)
-            self._happen(WindowHeard(probability))
-        except Exception as bug:  # noqa: BLE001 - runs between calls: a bug ends its own call alone
+            self._happen(event)
+        except Exception as bug:  # noqa: BLE001 - handed to the call, which raises it
             self.crash(bug)
 
     def _happen(self, event: Event) -> None:
@@ -215,7 +220,7 @@ class Call:
         self._timer = None
         deadline = self._machine.deadline
         if deadline is not None and deadline <= self._now():
-            self._happen(DeadlinePassed())
+            self._happen_between_calls(DeadlinePassed())
         else:
             self._wake_in_time()
 
@@ -234,17 +239,12 @@ class Call:
             item = self._turn_items[command.turn] = CallerItem(self._new_id(), spoken=True)
         previous = self.dialogue.add(item)
         self._turn_ms[command.turn] = self._hearing.duration_ms
-        self._close_hearing()
+        self._hearing.close()
         self._door.turn_committed(item, command.at_ms, previous)
 
     def _discard_turn(self, command: DiscardTurn) -> None:
         self._turn_items.pop(command.turn, None)
-        self._close_hearing()
-
-    def _close_hearing(self) -> None:
         self._hearing.close()
-        if not self.settings.turns.detect:
-            self._hearing.open()
 
     def _transcribe(self, command: Transcribe) -> None:
         request = AsrRequest(

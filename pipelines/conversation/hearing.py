@@ -16,19 +16,21 @@ class Hearing:
     """Keeps the windows of the open turn; between turns just the last ``preroll_ms`` of them.
 
     A first syllable lies before the window that proves it is one, so a turn's audio begins with
-    the pre-roll. What goes beyond ``most_ms`` is dropped, and ``overflowed`` says so.
+    the pre-roll. Where nobody detects turns, all is kept from one to the next (``keep_all``).
+    What goes beyond ``most_ms`` is dropped, and ``overflowed`` says so.
     """
 
     def __init__(self, preroll_ms: int, most_ms: int) -> None:
         self._windows: deque[Samples] = deque()
-        self._open = False
+        self._open = self._keep_all = False
         self._preroll = _windows(preroll_ms)
         self._most = _windows(most_ms)
         self.overflowed = False
 
-    def configure(self, preroll_ms: int) -> None:
-        """Keep so much before each turn from now on."""
+    def configure(self, preroll_ms: int, *, keep_all: bool) -> None:
+        """Keep so much before each turn from now on, or all of it."""
         self._preroll = _windows(preroll_ms)
+        self._keep_all = keep_all
 
     @property
     def duration_ms(self) -> int:
@@ -37,15 +39,16 @@ class Hearing:
 
     def add(self, window: Samples) -> None:
         """Keep one more window (512,) of 16 kHz."""
-        if self._open and len(self._windows) >= self._most:
+        kept = self._open or self._keep_all
+        if kept and len(self._windows) >= self._most:
             self.overflowed = True
             return
         self._windows.append(window)
-        while not self._open and len(self._windows) > self._preroll:
+        while not kept and len(self._windows) > self._preroll:
             self._windows.popleft()
 
     def open(self) -> None:
-        """From here on everything is kept."""
+        """A turn has begun: from here on all of it is kept."""
         self._open = True
 
     def close(self) -> None:

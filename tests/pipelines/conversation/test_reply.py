@@ -1,0 +1,221 @@
+"""One reply by itself: what it puts, in which order, and how it fails."""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engines.audio import Pcm
+from engines.ports import ChatRequest, EngineError, Message, Priority, ToolCallDelta, Usage
+from engines.scripted import (
+    SENTENCES,
+    LlmOptions,
+    ScriptedLlm,
+    ScriptedTts,
+    TtsOptions,
+    tokens_of,
+)
+from pipelines.conversation.events import (
+    Output,
+    ReplyAudio,
+    ReplyFinished,
+    ReplyText,
+    ReplyToolCall,
+)
+from pipelines.conversation.reply import MOST_AUDIO_MS, Reply, ReplyPlan
+
+pytestmark = pytest.mark.virtual_clock
+
+PLAN = ReplyPlan(7, ChatRequest((Message("user", "hello"),), priority=Priority.SPECULATIVE))
+
+
+async def outputs_of(
+    llm: Any = None, tts: Any = None, plan: ReplyPlan = PLAN, lead_ms: float = 0
+) -> list[Output]:
+    outputs: list[Output] = []
+    reply = Reply(
+        plan,
+        llm or ScriptedLlm(),
+        tts or ScriptedTts(),
+        put=lambda output: outputs.append(output) or True,
+        lead_ms=lambda: lead_ms,
+    )
+    await reply.run()
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+    return outputs
+
+
+class Voice:
+    """Gives the same audio for every phrase, and notes what it was asked."""
+
+    def __init__(self, *pieces: Pcm) -> None:
+        self.pieces = pieces
+        self.requests: list[Any] = []
+
+    @asynccontextmanager
+    async def open(self, request: Any) -> AsyncIterator[AsyncIterator[Pcm]]:
+        self.requests.append(request)
+        yield self._speak()
+
+    async def _speak(self) -> AsyncIterator[Pcm]:
+        for piece in self.pieces:
+            yield piece
+
+
+async def test_each_phrase_is_put_just_before_its_audio() -> None:
+    outputs = await outputs_of()
+    assert {output.epoch for output in outputs} == {7}
+    assert outputs[-1] == ReplyFinished(7, Usage(1, 36, 0, "stop"))
+    texts = [output.text for output in outputs if isinstance(output, ReplyText)]
+    assert "".join(texts) == "".join(SENTENCES)
+    assert len(texts) > 3
+    for output, after in itertools.pairwise(outputs):
+        if isinstance(output, ReplyText):
+            assert isinstance(after, ReplyAudio)
+
+
+async def test_the_voice_is_asked_as_the_plan_says() -> None:
+    voice = Voice(Pcm.silence(40, 24_000))
+    await outputs_of(tts=voice, plan=replace(PLAN, voice="mia", speed=1.25))
+    for request in voice.requests:
+        assert (request.voice, request.speed) == ("mia", 1.25)
+        assert request.priority is Priority.SPECULATIVE
+
+
+async def test_audio_goes_out_in_short_slices_and_whole() -> None:
+    samples = np.arange(24_000, dtype=np.int16)
+    outputs = await outputs_of(
+        ScriptedLlm(LlmOptions(script=("Hello.",))), Voice(Pcm(samples, 24_000))
+    )
+    slices = [output.pcm for output in outputs if isinstance(output, ReplyAudio)]
+    assert len(slices) == 5
+    assert all(pcm.duration_ms <= MOST_AUDIO_MS for pcm in slices)
+    assert np.array_equal(np.concatenate([pcm.samples for pcm in slices]), samples)
+
+
+async def test_words_that_have_no_sound_are_put_all_the_same() -> None:
+    outputs = await outputs_of(ScriptedLlm(LlmOptions(script=("(nods)",))), Voice())
+    assert outputs[0] == ReplyText(7, "(nods)")
+    assert isinstance(outputs[1], ReplyFinished)
+
+
+async def test_a_written_reply_gives_the_model_words_as_they_come() -> None:
+    outputs = await outputs_of(tts=Voice(), plan=replace(PLAN, spoken=False))
+    assert [output.text for output in outputs[:-1]] == list(tokens_of("".join(SENTENCES)))
+
+
+async def test_tool_calls_come_whole_and_last() -> None:
+    script = (
+        ToolCallDelta(0, "a", "time"),
+        "One moment.",
+        ToolCallDelta(1, "b", "weather", '{"x'),
+        ToolCallDelta(0, arguments="{}"),
+        ToolCallDelta(1, arguments='":1}'),
+    )
+    outputs = await outputs_of(ScriptedLlm(LlmOptions(script=script)))
+    *said, first, second, finished = outputs
+    assert any(isinstance(output, ReplyAudio) for output in said)
+    assert isinstance(first, ReplyToolCall)
+    assert (first.call.id, first.call.name, first.call.arguments) == ("a", "time", "{}")
+    assert (second.call.id, second.call.name, second.call.arguments) == ("b", "weather", '{"x":1}')
+    assert finished.usage.finish_reason == "tool_calls"
+
+
+async def test_a_tool_call_without_words_is_an_answer() -> None:
+    outputs = await outputs_of(ScriptedLlm(LlmOptions(script=(ToolCallDelta(0, "a", "time"),))))
+    assert [type(output) for output in outputs] == [ReplyToolCall, ReplyFinished]
+    assert outputs[-1].code == ""
+
+
+async def test_the_model_writes_on_while_the_voice_speaks() -> None:
+    llm = ScriptedLlm(LlmOptions(item_delay_ms=50))
+    tts = ScriptedTts(TtsOptions(start_delay_ms=100))
+    began = asyncio.get_running_loop().time()
+    outputs = await outputs_of(llm, tts)
+    phrases = sum(isinstance(output, ReplyText) for output in outputs)
+    elapsed = asyncio.get_running_loop().time() - began
+    assert phrases > 3
+    assert elapsed == pytest.approx(37 * 0.05 + 0.1, abs=0.06)  # only the last phrase adds to it
+
+
+@pytest.mark.parametrize("after", [0, 1, 20])
+async def test_a_model_that_fails_is_told_of_last(after: int) -> None:
+    llm = ScriptedLlm(LlmOptions(fail_code="rate_limited", fail_after=after))
+    outputs = await outputs_of(llm)
+    assert isinstance(outputs[-1], ReplyFinished)
+    assert outputs[-1].code == "rate_limited"
+    assert outputs[-1].message.startswith("scripted llm: ")
+    assert sum(isinstance(output, ReplyFinished) for output in outputs) == 1
+
+
+async def test_a_voice_that_fails_stops_the_model() -> None:
+    llm = ScriptedLlm(LlmOptions(item_delay_ms=1_000))
+    tts = ScriptedTts(TtsOptions(fail_code="failed"))
+    began = asyncio.get_running_loop().time()
+    outputs = await outputs_of(llm, tts)
+    assert [type(output) for output in outputs] == [ReplyFinished]
+    assert outputs[0].code == "failed"
+    assert asyncio.get_running_loop().time() - began < 12
+
+
+async def test_both_may_fail_at_once() -> None:
+    class Failing:
+        def __init__(self, name: str, words: list[Any]) -> None:
+            self.name, self.words = name, words
+
+        @asynccontextmanager
+        async def open(self, request: Any) -> AsyncIterator[Any]:
+            yield self._give()
+
+        async def _give(self) -> AsyncIterator[Any]:
+            try:
+                for word in self.words:
+                    yield word
+                await asyncio.sleep(1)
+            finally:
+                raise EngineError(self.name, "failed", "on its way out")
+
+    outputs = await outputs_of(Failing("llm", []), Failing("tts", []))
+    assert [output.code for output in outputs] == ["failed"]
+
+
+async def test_a_bug_is_no_failure() -> None:
+    class Buggy:
+        @asynccontextmanager
+        async def open(self, request: Any) -> AsyncIterator[Any]:
+            raise RuntimeError("a bug")
+            yield
+
+    with pytest.raises(ExceptionGroup, match="TaskGroup"):
+        await outputs_of(Buggy())
+
+
+async def test_a_listener_far_behind_is_waited_for() -> None:
+    began = asyncio.get_running_loop().time()
+    await outputs_of(ScriptedLlm(LlmOptions(script=("Hello.",))), lead_ms=7_000)
+    assert asyncio.get_running_loop().time() - began == pytest.approx(2.0, abs=0.01)
+
+
+@pytest.mark.parametrize("item_delay_ms", [0, 10])
+@pytest.mark.parametrize("cancel_after_ms", range(0, 700, 70))
+async def test_a_cancelled_reply_leaves_nothing(cancel_after_ms: int, item_delay_ms: int) -> None:
+    """A model without delay is soon far ahead, and waits for the voice when it is cancelled."""
+    script = tokens_of(" ".join(SENTENCES * 3))
+    llm = ScriptedLlm(LlmOptions(script=script, item_delay_ms=item_delay_ms))
+    tts = ScriptedTts(TtsOptions(start_delay_ms=200))
+    outputs: list[Output] = []
+    reply = Reply(
+        PLAN, llm, tts, put=lambda output: outputs.append(output) or True, lead_ms=lambda: 0.0
+    )
+    task = asyncio.create_task(reply.run())
+    await asyncio.sleep(cancel_after_ms / 1000)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+    assert not any(isinstance(output, ReplyFinished) for output in outputs)

@@ -1,0 +1,153 @@
+"""The speaker: what is prepared stays unheard of, what is stopped stays silent."""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from engines.ports import Priority
+from engines.scripted import LlmOptions, ScriptedLlm, ScriptedTts
+from pipelines.conversation.dialogue import CallerItem, Dialogue
+from pipelines.conversation.events import Event, ReplyEnded
+from pipelines.conversation.ports import CallSettings, Engines
+from pipelines.conversation.speaker import Speaker
+
+pytestmark = pytest.mark.virtual_clock
+
+SETTINGS = CallSettings(instructions="Be brief.")
+
+
+class Door:
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *args: self.told.append(name)
+
+    @property
+    def story(self) -> list[str]:
+        return [name for name, _ in itertools.groupby(self.told)]
+
+
+@dataclass
+class Speaking:
+    speaker: Speaker
+    door: Door
+    dialogue: Dialogue
+    llm: Any
+    events: list[Event] = field(default_factory=list)
+
+
+@pytest.fixture
+async def speaking() -> AsyncIterator[Speaking]:
+    door, dialogue, events = Door(), Dialogue(), []
+    llm = ScriptedLlm(LlmOptions(item_delay_ms=10))
+    requests: list[Any] = []
+    opened = llm.open
+    llm.open = lambda request: requests.append(request) or opened(request)
+    llm.requests = requests
+    numbers = itertools.count(1)
+    async with asyncio.TaskGroup() as tasks:
+        speaker = Speaker(
+            Engines(None, None, llm, ScriptedTts()),
+            dialogue,
+            door,
+            tasks,
+            events.append,
+            new_id=lambda: f"item_{next(numbers)}",
+            observers=(),
+        )
+        yield Speaking(speaker, door, dialogue, llm, events)
+        speaker.close()
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_what_is_prepared_is_heard_of_by_nobody(speaking: Speaking) -> None:
+    speaking.speaker.prepare(1, SETTINGS, "hello")
+    await asyncio.sleep(5)
+    assert speaking.door.told == []
+    assert len(speaking.dialogue) == 0
+    assert speaking.events == []
+    (asked,) = speaking.llm.requests
+    assert asked.messages[-1].content == "hello"
+    assert asked.priority is Priority.SPECULATIVE
+
+
+async def test_what_is_released_comes_out_in_its_order(speaking: Speaking) -> None:
+    speaking.speaker.prepare(1, SETTINGS, "hello")
+    await asyncio.sleep(5)
+    speaking.speaker.release(1)
+    assert speaking.door.story == [
+        *("reply_started", "reply_began_item", "reply_said", "reply_finished"),
+    ]
+    assert speaking.events == [ReplyEnded(1)]
+    (item,) = speaking.dialogue
+    assert (item.status, item.spoken) == ("completed", True)
+
+
+async def test_what_is_released_early_goes_on(speaking: Speaking) -> None:
+    speaking.speaker.prepare(1, SETTINGS, "hello")
+    await asyncio.sleep(0.15)
+    speaking.speaker.release(1)
+    said = len(speaking.door.told)
+    await asyncio.sleep(5)
+    assert 1 < said < len(speaking.door.told)
+    assert speaking.events == [ReplyEnded(1)]
+
+
+@pytest.mark.parametrize("after_s", [0, 0.15, 5])
+async def test_what_is_dropped_never_was(speaking: Speaking, after_s: float) -> None:
+    speaking.speaker.prepare(1, SETTINGS, "hello")
+    await asyncio.sleep(after_s)
+    speaking.speaker.drop(1)
+    await asyncio.sleep(5)
+    speaking.speaker.release(1)
+    assert speaking.door.told == ["reply_started"]
+    assert len(speaking.dialogue) == 0
+    assert speaking.events == []
+
+
+async def test_a_started_reply_answers_the_dialogue_as_it_stands(speaking: Speaking) -> None:
+    speaking.dialogue.add(CallerItem("typed", "hello"))
+    speaking.speaker.start(1, SETTINGS)
+    assert speaking.door.told == ["reply_started"]
+    await asyncio.sleep(5)
+    (asked,) = speaking.llm.requests
+    assert [message.content for message in asked.messages] == ["Be brief.", "hello"]
+    assert asked.priority is Priority.FINAL
+    assert speaking.events == [ReplyEnded(1)]
+
+
+async def test_a_stopped_reply_falls_silent_in_one_step(speaking: Speaking) -> None:
+    speaking.speaker.start(1, SETTINGS)
+    await asyncio.sleep(0.3)
+    speaking.speaker.stop(1, "turn_detected")
+    told = list(speaking.door.told)
+    assert told[-1] == "reply_stopped"
+    await asyncio.sleep(5)
+    assert speaking.door.told == told
+    (item,) = speaking.dialogue
+    assert item.status == "incomplete"
+    assert 0 < item.heard_ms < item.audio_ms
+
+
+async def test_a_reply_stopped_before_it_said_anything_is_no_item(speaking: Speaking) -> None:
+    speaking.speaker.start(1, SETTINGS)
+    speaking.speaker.stop(1, "client_cancelled")
+    await asyncio.sleep(5)
+    assert speaking.door.told == ["reply_started", "reply_stopped"]
+    assert len(speaking.dialogue) == 0
+
+
+async def test_what_the_client_knows_of_the_listener_is_not_written_over(
+    speaking: Speaking,
+) -> None:
+    speaking.speaker.start(1, SETTINGS)
+    await asyncio.sleep(2)
+    (item,) = speaking.dialogue
+    item.cut(250)
+    speaking.speaker.cut_what_was_not_heard()
+    assert item.heard_ms == 250
