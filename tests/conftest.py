@@ -2,7 +2,8 @@
 
 import asyncio
 import selectors
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
 
 import numpy as np
 import pytest
@@ -94,3 +95,15 @@ class LoudnessVad:
 @pytest.fixture
 def vad() -> LoudnessVad:
     return LoudnessVad()
+
+
+@pytest.fixture
+def run_virtually() -> Callable[[Coroutine[Any, Any, Any]], Any]:
+    """Runs a coroutine to its end on a loop of its own whose time jumps: for Hypothesis, whose
+    examples each need one."""
+
+    def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
+        with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+            return runner.run(coroutine)
+
+    return run

@@ -127,7 +127,8 @@ class Ears:
 
     def open(self, rate: int, on_window: OnWindow) -> Ear:
         """A new ear for audio of ``rate`` Hz. Raises ValueError for a rate that cannot be heard."""
-        ear = Ear(self, self._vad.open(), self.resampler(rate), on_window)
+        resampler = self.resampler(rate)  # first: a rate that is refused must not take a slot
+        ear = Ear(self, self._vad.open(), resampler, on_window)
         self._ears.add(ear)
         return ear
 
