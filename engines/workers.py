@@ -35,8 +35,12 @@ class Workers:
         self._arrivals = itertools.count()
         self._changed = threading.Condition()
         self._closed = False
-        for index in range(count):
-            threading.Thread(target=self._work, name=f"{name}-{index}", daemon=True).start()
+        self._threads = [
+            threading.Thread(target=self._work, name=f"{name}-{index}", daemon=True)
+            for index in range(count)
+        ]
+        for thread in self._threads:
+            thread.start()
 
     async def run(self, priority: Priority, fn: Callable[..., T], *args: Any) -> T:
         """``fn(*args)`` in a worker: smaller priority first, in order of arrival inside one.
@@ -68,6 +72,14 @@ class Workers:
         for _, _, future, _ in abandoned:
             if future.set_running_or_notify_cancel():
                 future.set_exception(self._refusal("was closed while the call waited"))
+
+    async def wait_closed(self) -> None:
+        """After ``close``: until the calls that ran then have ended.
+
+        An interpreter that exits while a thread is inside native code aborts.
+        """
+        for thread in self._threads:
+            await asyncio.to_thread(thread.join)
 
     def _submit(self, priority: Priority, call: Callable[[], T]) -> Future[T]:
         future: Future[T] = Future()
@@ -101,16 +113,21 @@ class Workers:
             _, _, future, call = job
             if not future.set_running_or_notify_cancel():
                 continue
-            try:
-                result = call()
-            except StopIteration as error:  # asyncio cannot carry it: its awaiter would hang
-                future.set_exception(RuntimeError(f"{self._name}: a call raised {error!r}"))
-            except BaseException as error:  # noqa: BLE001 - it is raised where it is awaited
-                future.set_exception(error)
-            else:
+            result, error = self._outcome(call)
+            del job, call  # the awaiter may free the model next: not here, where nobody waits
+            if error is None:
                 future.set_result(result)
-                del result
-            del job, future, call  # an idle thread must not keep the last call's memory
+            else:
+                future.set_exception(error)
+            del future, result, error
+
+    def _outcome(self, call: Callable[[], T]) -> tuple[T | None, BaseException | None]:
+        try:
+            return call(), None
+        except StopIteration as error:  # asyncio cannot carry it: its awaiter would hang
+            return None, RuntimeError(f"{self._name}: a call raised {error!r}")
+        except BaseException as error:  # noqa: BLE001 - it is raised where it is awaited
+            return None, error
 
 
 class WorkerStream(AsyncIterator[T], Generic[T]):

@@ -61,8 +61,9 @@ class Listener:
         await self._workers.run(Priority.FINAL, self._hear, nothing)
 
     async def close(self) -> None:
-        """Free the model."""
+        """Free the model, once the clip that it may still be hearing is done."""
         self._workers.close()
+        await self._workers.wait_closed()
         self._hear = None
 
     @asynccontextmanager

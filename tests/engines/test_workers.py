@@ -144,6 +144,34 @@ async def test_closing_fails_what_waits_and_refuses_what_comes():
         await workers.run(Priority.FINAL, str)
 
 
+async def test_closing_waits_for_the_call_that_runs():
+    workers, gate = Workers("parrot"), Gate()
+    holding = asyncio.create_task(workers.run(Priority.FINAL, gate))
+    await gate.wait_entered()
+    workers.close()
+    closing = asyncio.create_task(workers.wait_closed())
+    await settle()
+    assert not closing.done()
+    gate.open()
+    await closing
+    assert await holding == "through"
+
+
+async def test_a_model_is_freed_where_its_last_call_was_awaited(workers):
+    class Model:
+        def __del__(self) -> None:
+            freed_in.append(threading.current_thread())
+
+        def call(self) -> None:
+            pass
+
+    freed_in: list[threading.Thread] = []
+    for _ in range(200):
+        await workers.run(Priority.FINAL, Model().call)
+    assert set(freed_in) == {threading.main_thread()}
+    assert len(freed_in) == 200
+
+
 async def test_a_stream_gives_every_item_in_order(workers):
     stream = workers.stream(Priority.FINAL, lambda: iter(range(1000)), ahead=2)
     assert [item async for item in stream] == list(range(1000))
