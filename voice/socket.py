@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.http11 import Request
+from websockets.protocol import State
 
 EXTENSION: Final = "antiphon.socket"
 """Where a connection's scope holds its CallSocket, under ``extensions``."""
@@ -38,11 +39,12 @@ class CallSocket(WebSocketsSansIOProtocol):
     @property
     def is_writable(self) -> bool:
         """The transport has room, and the client is there."""
-        return self.writable.is_set() and not self.disconnected and not self.close_sent
+        return self.writable.is_set() and self.conn.state is State.OPEN
 
     def write_text(self, message: bytes) -> None:
-        """Send a text message now; ``message`` is UTF-8. Of no effect on a closed connection."""
-        if self.disconnected or self.close_sent or self.transport.is_closing():
+        """Send a text message now; ``message`` is UTF-8. Of no effect on a closed connection, nor
+        on one that the client is closing: messages may stand right before its close."""
+        if self.conn.state is not State.OPEN or self.transport.is_closing():
             return
         self.conn.send_text(message)
         self.transport.write(b"".join(self.conn.data_to_send()))

@@ -15,7 +15,7 @@ import numpy as np
 
 from engines.audio import FULL_SCALE, Samples
 from engines.batching.policy import BatchPolicy
-from engines.ports import Vad
+from engines.ports import FloatArray, Vad
 from engines.vad.resampling import Polyphase
 
 OnWindow: TypeAlias = Callable[[Samples, float], None]
@@ -33,13 +33,18 @@ class BacklogError(Exception):
 
 
 class Ear:
-    """One call's place in the batch. Made by ``Ears.open``."""
+    """One call's place in the batch. Made by ``Ears.open``.
+
+    Where nobody wants its audio ``judged``, each window is heard at once, with a probability of
+    nothing.
+    """
 
     def __init__(self, ears: Ears, slot: int, resampler: Polyphase, on_window: OnWindow) -> None:
         self.slot = slot
         self.on_window = on_window
         self.resampler = resampler
         self.heard_at = 0.0
+        self.judged = True
         self.closed = False
         self._ears = ears
         self._queued = False
@@ -58,12 +63,30 @@ class Ear:
             end = self._make_room(len(samples))
         self._buffer[self._end : end] = samples
         self._end = end
-        self._queue_window()
+        if self.judged:
+            self._queue_window()
+        else:
+            self._ears.hear_now(self)
+
+    @property
+    def waiting_ms(self) -> int:
+        """Audio that was taken and has not been heard yet."""
+        waiting = self._end - self._start - self.resampler.history
+        return 1000 * waiting // self.resampler.rate
+
+    def flush(self) -> None:
+        """Have all that waits heard now, the last window filled up with silence."""
+        size = self.resampler.samples
+        rest = (self._end - self._start - self.resampler.history) % size
+        if rest:
+            self.hear(np.zeros(size - rest, np.int16))
+        self._ears.hear_now(self)
 
     def set_rate(self, rate: int) -> None:
         """The wire's format has changed: what is not a whole window yet is forgotten."""
         if rate == self.resampler.rate:
             return
+        self._ears.hear_now(self)
         self.resampler = self._ears.resampler(rate)
         self._start, self._end = 0, self.resampler.history
         self._buffer = np.zeros(self._end + 4 * self.resampler.samples, np.int16)
@@ -82,6 +105,16 @@ class Ear:
         row[:] = self._buffer[self._start : self._start + len(row)]
         self._start += self.resampler.samples
         return True
+
+    def take_windows(self) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
+        """Take all whole windows with their history, shape (n, history + samples)."""
+        size, history = self.resampler.samples, self.resampler.history
+        count = (self._end - self._start - history) // size
+        starts = self._start + size * np.arange(count)
+        self._start += size * count
+        rows: np.ndarray[tuple[int, int], np.dtype[np.int16]]
+        rows = self._buffer[starts[:, None] + np.arange(history + size)]
+        return rows.astype(np.float32)
 
     def _queue_window(self) -> None:
         need = self.resampler.history + self.resampler.samples
@@ -150,6 +183,16 @@ class Ears:
         elif self._timer is None:
             self._reschedule(self._loop.call_at(due / 1000.0, self._hear_batch))
 
+    def hear_now(self, ear: Ear) -> None:
+        """Hear all windows that wait in one ear, out of turn."""
+        windows = ear.resampler.convert(ear.take_windows())
+        slot = np.array([ear.slot])
+        for window, samples in zip(windows, _samples(windows), strict=True):
+            if ear.closed:
+                return
+            probability = float(self._vad.step(slot, window[None])[0]) if ear.judged else 0.0
+            ear.on_window(samples.copy(), probability)
+
     def forget(self, ear: Ear) -> None:
         """An ear was closed."""
         self._ears.discard(ear)
@@ -179,7 +222,7 @@ class Ears:
 
     def _count_active(self, now: float) -> int:
         since = now - _SILENT_AFTER_MS
-        return max(1, sum(ear.heard_at > since for ear in self._ears))
+        return max(1, sum(ear.judged and ear.heard_at > since for ear in self._ears))
 
     def _judge(self, resampler: Polyphase, ears: list[Ear]) -> None:
         rows = np.empty((len(ears), resampler.history + resampler.samples), np.float32)
@@ -192,9 +235,14 @@ class Ears:
         windows = resampler.convert(rows[: len(heard)])
         slots = np.fromiter((ear.slot for ear in heard), np.intp, len(heard))
         probabilities = self._vad.step(slots, windows).tolist()
-        samples = np.clip(windows * FULL_SCALE, -FULL_SCALE, FULL_SCALE - 1).astype(np.int16)
+        samples = _samples(windows)
         self.batches += 1
         self.windows += len(heard)
         for index, ear in enumerate(heard):
             if not ear.closed:
                 ear.on_window(samples[index].copy(), probabilities[index])
+
+
+def _samples(windows: FloatArray) -> Samples:
+    samples: Samples = np.clip(windows * FULL_SCALE, -FULL_SCALE, FULL_SCALE - 1).astype(np.int16)
+    return samples

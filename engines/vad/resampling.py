@@ -41,6 +41,7 @@ class Polyphase:
             raise ValueError(f"cannot convert {rate} Hz to {target} Hz in blocks of {_BLOCK}")
         self.rate = rate
         self.samples = window * rate // target
+        self._window = window
         self._block = _BLOCK * rate // target
         half = 0.0 if rate == target else _HALF_LENGTH * max(1.0, rate / target)
         self.history = int(np.ceil(2 * half))
@@ -56,7 +57,7 @@ class Polyphase:
             :, :: self._block
         ]
         flat = np.ascontiguousarray(blocks).reshape(-1, self.history + self._block)
-        windows: NDArray[np.float32] = (flat @ self._matrix).reshape(count, -1)
+        windows: NDArray[np.float32] = (flat @ self._matrix).reshape(count, self._window)
         return windows
 
     def _band(self, half: float, target: int) -> NDArray[np.float32]:

@@ -103,7 +103,7 @@ class Call:
     @property
     def buffered_ms(self) -> int:
         """Audio of the caller's that a commit would take."""
-        return self._hearing.duration_ms
+        return self._hearing.duration_ms + self._ear.waiting_ms
 
     @property
     def overflowed(self) -> bool:
@@ -122,6 +122,7 @@ class Call:
         endpoint = settings.turns.endpoint
         preroll_ms = endpoint.prefix_ms + endpoint.onset_ms + _SLACK_WINDOWS * WINDOW_MS
         self._hearing.configure(preroll_ms, keep_all=not settings.turns.detect)
+        self._ear.judged = settings.turns.detect
 
     def set_rate(self, rate: int) -> None:
         """The caller's audio comes at another rate from now on."""
@@ -132,11 +133,13 @@ class Call:
         self._ear.hear(samples)
 
     def commit(self) -> None:
-        """The client closes the caller's turn."""
+        """The client closes the caller's turn, which holds all that was sent before."""
+        self._ear.flush()
         self._happen(AudioCommitted())
 
     def clear(self) -> None:
-        """The client throws the caller's open turn away."""
+        """The client throws the caller's open turn away, with all that was sent before."""
+        self._ear.flush()
         self._happen(AudioCleared())
         self._hearing.close()
 

@@ -143,6 +143,8 @@ class Speaker:
         self._door.reply_said(item, output)
 
     def _call_tool(self, output: ReplyToolCall) -> None:
+        if self._item is not None:
+            self._item.status = "completed"  # calls come last: the words are all said
         item = ToolCallItem(self._new_id(), output.call)
         self._door.reply_called(item, self._dialogue.add(item))
 

@@ -98,14 +98,14 @@ class RealtimeListener:
             raise WireError("invalid_audio", f"Invalid audio: {error}.", "audio") from error
         except BacklogError as error:
             raise WireError("input_audio_buffer_full", f"{error}.", "audio") from error
-        if self._call.overflowed and not self._overflowed:
+        told, self._overflowed = self._overflowed, self._call.overflowed
+        if self._overflowed and not told:
             raise WireError(
                 "input_audio_buffer_full",
                 f"The buffer holds {MOST_UNDETECTED_MS // 1000} s of audio and takes no more:"
                 " commit or clear it.",
                 "audio",
             )
-        self._overflowed = self._call.overflowed
 
     def _commit_audio(self, _event: InputAudioBufferCommitEvent) -> None:
         if (buffered := self._call.buffered_ms) < LEAST_COMMIT_MS:

@@ -68,6 +68,7 @@ class Response:
     tell: Callable[[ServerEvent], None]
     tell_audio: Callable[[ServerEvent], None]
     _items: list[RealtimeItem] = field(default_factory=list)
+    _message: AgentItem | None = None
     _message_index: int = 0
     _previous_id: str | None = None
 
@@ -77,7 +78,8 @@ class Response:
 
     def begin_message(self, item: AgentItem, previous_id: str | None) -> None:
         """The response has words: they get an item and a part."""
-        self._message_index, self._previous_id = len(self._items), previous_id
+        self._message, self._message_index = item, len(self._items)
+        self._previous_id = previous_id
         self._add(to_wire(item), previous_id)
         self.tell(
             ResponseContentPartAddedEvent(
@@ -106,7 +108,8 @@ class Response:
         )
 
     def call_tool(self, item: ToolCallItem, previous_id: str | None) -> None:
-        """A function call, whole: arguments are of no use in part."""
+        """A function call, whole: arguments are of no use in part. It ends the message."""
+        self.end_message(complete=True)
         index, wire = len(self._items), to_wire(item)
         call = item.call
         self._add(wire, previous_id)
@@ -131,8 +134,12 @@ class Response:
         )
         self._finish_item(index, wire, previous_id)
 
-    def end_message(self, item: AgentItem, *, complete: bool) -> None:
-        """The message's last events. What is cut off says only what it has told before."""
+    def end_message(self, *, complete: bool) -> None:
+        """The message's last events, if there is one that is open. What is cut off says only
+        what it has told before."""
+        item, self._message = self._message, None
+        if item is None:
+            return
         if complete and item.spoken:
             self._sound(item, self.voice.finish())
         for event in self._part_done(item):

@@ -125,8 +125,8 @@ def response_settings(
 
 
 def _turn_settings(detection: RealtimeTurnDetection | None, base: TurnSettings) -> TurnSettings:
-    if detection is None:
-        return replace(base, detect=False)
+    if detection is None:  # the client takes the turns, and asks for the replies
+        return replace(base, detect=False, create_response=False)
     return replace(
         base,
         detect=True,

@@ -141,22 +141,23 @@ class RealtimeTeller:
         if self._response is not None:
             self._response.call_tool(item, previous_id)
 
-    def reply_finished(self, output: ReplyFinished, item: AgentItem | None) -> None:
-        self._end(item, complete=True)
+    def reply_finished(self, output: ReplyFinished, item: AgentItem | None) -> None:  # noqa: ARG002
         if self._response is not None:
+            self._response.end_message(complete=True)
             self._response.finish(output)
             self._response = None
 
-    def reply_stopped(self, epoch: int, reason: StopReason, item: AgentItem | None) -> None:
+    def reply_stopped(
+        self,
+        epoch: int,
+        reason: StopReason,
+        item: AgentItem | None,  # noqa: ARG002
+    ) -> None:
         self._outbox.take_back(epoch)
-        self._end(item, complete=False)
         if self._response is not None:
+            self._response.end_message(complete=False)
             self._response.cancel(reason)
             self._response = None
-
-    def _end(self, item: AgentItem | None, *, complete: bool) -> None:
-        if item is not None and self._response is not None:
-            self._response.end_message(item, complete=complete)
 
     def _tell_audio(self, epoch: int, event: ServerEvent) -> None:
         self._outbox.put(encode_utf8(event), epoch)

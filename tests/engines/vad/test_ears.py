@@ -122,16 +122,60 @@ async def test_a_change_of_rate_forgets_what_is_no_window_yet(vad: Any) -> None:
     assert heard.windows[1].tolist() == [7] * 512
 
 
-async def test_a_change_of_rate_while_a_window_waits(vad: Any) -> None:
+async def test_a_window_that_waits_is_heard_before_the_rate_changes(vad: Any) -> None:
     heard = Heard()
     ear = Ears(vad).open(16_000, heard)
-    ear.hear(noise(512))
+    ear.hear(noise(512 * 2))
     ear.set_rate(8_000)
     await settle()
-    assert heard.windows == []
+    assert np.array_equal(heard.samples, noise(512 * 2))
     ear.hear(noise(256))
     await settle()
-    assert len(heard.windows) == 1
+    assert len(heard.windows) == 3
+
+
+@pytest.mark.parametrize("judged", [True, False])
+async def test_a_flushed_ear_has_heard_all_there_is(vad: Any, judged: bool) -> None:
+    heard, samples = Heard(), noise(512 * 3 + 100)
+    ear = Ears(vad).open(16_000, heard)
+    ear.judged = judged
+    for piece in np.array_split(samples, 7):
+        ear.hear(piece)
+    ear.flush()
+    assert ear.waiting_ms == 0
+    assert np.array_equal(heard.samples[: len(samples)], samples)
+    assert len(heard.windows) == 4
+    assert not heard.samples[len(samples) :].any()
+    ear.flush()
+    await settle()
+    assert len(heard.windows) == 4
+    assert (max(heard.probabilities) > 0) == judged
+
+
+async def test_what_nobody_wants_judged_is_heard_as_it_comes(vad: Any) -> None:
+    ears, heard, judged = Ears(vad), Heard(), Heard()
+    ear = ears.open(24_000, heard)
+    ear.judged = False
+    samples = noise(24_000)
+    for piece in np.array_split(samples, 50):
+        ear.hear(piece)
+    assert ear.waiting_ms < 32
+    assert vad.batches == []
+    other = ears.open(24_000, judged)
+    other.hear(samples)
+    await settle()
+    assert np.allclose(heard.samples, judged.samples, atol=1)
+
+
+async def test_an_ear_closed_while_it_hears_all_at_once_hears_no_more(vad: Any) -> None:
+    heard: list[Any] = []
+    ears = Ears(vad)
+    ear = ears.open(16_000, lambda *window: (heard.append(window), ear.close()))
+    ear.hear(noise(512 * 3))
+    ear.flush()
+    ear.flush()
+    await settle()
+    assert len(heard) == 1
 
 
 # --- batches --------------------------------------------------------------------------------
