@@ -8,9 +8,8 @@ import logging
 import pkgutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import engines
 from engines.models import ModelStore
@@ -21,13 +20,6 @@ from voice.house import House
 from voice.metrics import Metrics
 
 logger = logging.getLogger(__name__)
-
-SCRIPTED: Final = EngineConfig("scripted")
-
-
-def scripted(config: Config) -> Config:
-    """The same house with null engines in place of models; the VAD stays real."""
-    return replace(config, asr=SCRIPTED, llm=SCRIPTED, tts=SCRIPTED)
 
 
 @asynccontextmanager
@@ -85,6 +77,10 @@ def _make(kind: str, config: EngineConfig, models: ModelStore) -> Any:
             f"{kind}.engine: there is no {name}. Known: {', '.join(_known(kind))}, or the import"
             " path of a module of your own"
         ) from error
+    if not (hasattr(module, "create") and hasattr(module, "Options")):
+        raise ConfigError(
+            f"{kind}.engine: {path} is no engine: it needs Options and create(options, models)"
+        )
     options = build(module.Options, config.options, f"{kind}.options")
     return module.create(options, models)
 

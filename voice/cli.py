@@ -18,7 +18,6 @@ from clients import talk
 from engines.models import ModelStore
 from engines.ports import EngineError
 from voice import models_cli
-from voice.app import scripted
 from voice.config import Config, ConfigError, load
 from voice.server import serve
 
@@ -90,8 +89,7 @@ def _serve(parsed: argparse.Namespace) -> int:
 def _config(parsed: argparse.Namespace) -> Config:
     flags = [f"server.{name}={getattr(parsed, name)}" for name in ("host", "port")]
     given = [flag for flag in flags if not flag.endswith("=None")]
-    config = load(parsed.config, os.environ, [*parsed.set, *given])
-    return scripted(config) if parsed.scripted else config
+    return load(parsed.config, os.environ, [*parsed.set, *given], scripted=parsed.scripted)
 
 
 def _talk(parsed: argparse.Namespace) -> int:

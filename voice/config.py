@@ -13,9 +13,10 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypeVar, get_origin, get_type_hints
+from typing import Annotated, Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
+from msgspec import Meta
 
 from pipelines.conversation.machine import TurnSettings
 
@@ -33,12 +34,12 @@ class ServerConfig:
     """Where to listen and whom to let in. Without ``api_keys`` the host must be a loopback."""
 
     host: str = "127.0.0.1"
-    port: int = 8080
+    port: Annotated[int, Meta(ge=0, le=65_535)] = 8080
     api_keys: tuple[str, ...] = field(default=(), repr=False)
     allowed_origins: tuple[str, ...] = ()
-    max_calls: int = 256
-    max_message_bytes: int = 16 * 1024 * 1024
-    log_level: str = "info"
+    max_calls: Annotated[int, Meta(ge=1)] = 256
+    max_message_bytes: Annotated[int, Meta(ge=1)] = 16 * 1024 * 1024
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,20 +82,34 @@ def load(
     path: Path | None = None,
     environment: Mapping[str, str] | None = None,
     settings: Iterable[str] = (),
+    *,
+    scripted: bool = False,
 ) -> Config:
-    """The configuration from its sources; ``settings`` are ``section.key=value``.
+    """The configuration from its sources; ``settings`` are ``section.key=value``. ``scripted``
+    puts null engines in place of the models that file and environment name; the VAD stays real.
 
     Raises ConfigError.
     """
     merged: dict[str, Any] = _read_file(path) if path is not None else {}
     for names, value, source in _from_environment(environment or {}):
         _put(merged, names, value, source)
+    if scripted:
+        merged |= {kind: {"engine": "scripted"} for kind in ("asr", "llm", "tts")}
     for setting in settings:
         name, separator, value = setting.partition("=")
         if not separator:
             raise ConfigError(f"--set {setting}: write it as section.key=value")
         _put(merged, name.split("."), value, f"--set {name}")
+    _name_default_engines(merged)
     return build(Config, merged, "")
+
+
+def _name_default_engines(merged: dict[str, Any]) -> None:
+    """Options alone are meant for the engine that is there anyway."""
+    for kind in ("vad", "asr", "llm", "tts"):
+        section = merged.setdefault(kind, {})
+        if isinstance(section, dict):
+            section.setdefault("engine", getattr(Config(), kind).engine)
 
 
 def build(kind: type[T], values: Mapping[str, Any], where: str) -> T:
@@ -102,7 +117,7 @@ def build(kind: type[T], values: Mapping[str, Any], where: str) -> T:
 
     ``where`` is the path of ``values`` in the configuration. Raises ConfigError.
     """
-    hints = get_type_hints(kind)
+    hints = get_type_hints(kind, include_extras=True)
     known = {option.name for option in dataclasses.fields(kind)}  # type: ignore[arg-type]
     built = {}
     for name, value in values.items():
@@ -127,7 +142,8 @@ def _value(hint: Any, value: Any, path: str) -> Any:
     try:
         return msgspec.convert(value, hint, strict=False)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{path}: {error}") from error
+        known = f". Known: {', '.join(get_args(hint))}" if get_origin(hint) is Literal else ""
+        raise ConfigError(f"{path}: {error}{known}") from error
 
 
 def _read_file(path: Path) -> dict[str, Any]:
