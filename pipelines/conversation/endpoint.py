@@ -55,7 +55,7 @@ class Endpointer:
         self._paused = False
         self._loud = 0
         self._quiet_since: int | None = None
-        self._started_at = 0
+        self._started_at = self._free_from = 0
         self.configure(settings)
 
     def configure(self, settings: EndpointSettings) -> None:
@@ -73,8 +73,9 @@ class Endpointer:
 
     @property
     def start_ms(self) -> int:
-        """Where the turn began in the call's audio, its pre-roll included."""
-        return max(0, self._started_at * WINDOW_MS - self.settings.prefix_ms)
+        """Where the turn began in the call's audio: its pre-roll in, the last turn's audio not."""
+        pre_roll_at = self._started_at * WINDOW_MS - self.settings.prefix_ms
+        return max(self._free_from * WINDOW_MS, pre_roll_at)
 
     def hear(self, probability: float) -> Border | None:
         """Take the next window's speech probability."""
@@ -83,11 +84,19 @@ class Endpointer:
             return self._hear_within_turn(probability)
         return self._hear_before_turn(probability)
 
+    def skip(self) -> None:
+        """Let a window pass unjudged: an open turn stays open, its silence starts over."""
+        self.position += 1
+        self._loud = 0
+        self._paused = False
+        self._quiet_since = None
+
     def reset(self) -> None:
         """Forget the open turn: it ended by other means."""
         self.speaking = self._paused = False
         self._loud = 0
         self._quiet_since = None
+        self._free_from = self.position
 
     def _hear_before_turn(self, probability: float) -> Border | None:
         self._loud = self._loud + 1 if probability >= self.settings.threshold else 0
@@ -98,23 +107,22 @@ class Endpointer:
         return Border.STARTED
 
     def _hear_within_turn(self, probability: float) -> Border | None:
+        loud = probability >= self.settings.threshold
+        if loud and self._paused:  # told even where the turn is full: its words have changed
+            self._paused = False
+            self._quiet_since = None
+            return Border.RESUMED
         if self.position - self._started_at >= self._max_turn:
             self.reset()
             return Border.STOPPED
-        if probability >= self.settings.threshold:
-            return self._resume()
+        if loud:
+            self._quiet_since = None
+            return None
         if self._quiet_since is None:
             if probability >= self.settings.threshold - HYSTERESIS:
                 return None
             self._quiet_since = self.position - 1
         return self._grow_quiet(self.position - self._quiet_since)
-
-    def _resume(self) -> Border | None:
-        self._quiet_since = None
-        if not self._paused:
-            return None
-        self._paused = False
-        return Border.RESUMED
 
     def _grow_quiet(self, quiet: int) -> Border | None:
         if quiet >= self._silence:

@@ -4,7 +4,7 @@ A plain object without I/O, clock or asyncio: an event and the time go in, comma
 ``deadline`` says when it wants to be woken if nothing else happens. Given the same events at
 the same times it gives the same commands, so any call can be replayed.
 
-Its promises, each an invariant of ``tests/pipelines/conversation/test_machine.py``:
+Its promises, each an invariant of ``tests/pipelines/conversation/test_machine_promises.py``:
 
 - one reply at a time, and epochs only rise;
 - no reply begins of itself while the caller speaks;
@@ -102,8 +102,6 @@ class TurnMachine:
         """Take new settings, in mid-call too."""
         self.settings = settings
         self._endpointer.configure(settings.endpoint)
-        if not settings.detect:
-            self._endpointer.reset()
 
     @property
     def replying(self) -> bool:
@@ -125,33 +123,28 @@ class TurnMachine:
 
     def step(self, event: Event, now: int) -> list[Command]:
         """Take one event at ``now`` (ms, never falling) and give the commands it leads to."""
-        if isinstance(event, WindowHeard):
-            self._heard_at = now
-            border = self._endpointer_hears(event.probability)
-            if border is None:
-                return []
-            _ON_BORDER[border](self, now)
-        else:
-            _ON_EVENT[type(event)](self, event, now)
+        _ON_EVENT[type(event)](self, event, now)
         self._start_owed_reply()
         commands, self._commands = self._commands, []
         return commands
 
-    def _endpointer_hears(self, probability: float) -> Border | None:
-        if self.settings.detect:
-            return self._endpointer.hear(probability)
-        self._endpointer.position += 1
-        return None
-
     # --- the caller ---------------------------------------------------------------------
 
+    def _on_heard(self, event: WindowHeard, now: int) -> None:
+        self._heard_at = now
+        if not self.settings.detect:
+            self._endpointer.skip()
+            self._forget_ahead(now)  # nobody watches any more whether the caller goes on
+        elif border := self._endpointer.hear(event.probability):
+            _ON_BORDER[border](self, now)
+
     def _begin_turn(self, _now: int) -> None:
-        if self._open is not None:
-            return  # detection was off for a while, and the client has not closed this turn
         self._open = self._new_turn()
         self._do(OpenTurn(self._open.number, self._endpointer.start_ms))
         if self.settings.interrupt_response:
             self._stop_reply("turn_detected")
+            # A reply that was asked for and has not begun waits for the caller like any other.
+            self._owed, self._requested = self._owed or self._requested, False
 
     def _work_ahead(self, _now: int) -> None:
         if self._open is not None and self.settings.speculate:
@@ -160,8 +153,7 @@ class TurnMachine:
     def _forget_ahead(self, _now: int) -> None:
         if self._open is None:
             return
-        if self._open.take is not None and self._open.text is None:
-            self._do(DropTake(self._open.take))
+        self._drop_take(self._open)
         self._open.take = self._open.text = None
         self._drop_prepared_reply()
 
@@ -170,9 +162,9 @@ class TurnMachine:
         if turn is None:
             return
         self._endpointer.reset()
-        self._do(CommitTurn(turn.number, self.position_ms))
         if turn.take is None:
             self._transcribe(turn, ahead=False)
+        self._do(CommitTurn(turn.number, self.position_ms))
         if turn.text is not None:
             self._accept(turn, turn.text)
             return
@@ -199,8 +191,7 @@ class TurnMachine:
         if self.settings.detect and now >= self._heard_at + self.settings.stall_ms:
             self._end_turn(now)
         for turn in [turn for turn in self._waiting if turn.deadline <= now]:
-            if turn.take is not None:
-                self._do(DropTake(turn.take))
+            self._drop_take(turn)
             self._fail(turn, "the recogniser took too long")
 
     # --- its words ----------------------------------------------------------------------
@@ -210,23 +201,23 @@ class TurnMachine:
         if waiting is not None:
             self._waiting.remove(waiting)
             self._accept(waiting, event.text)
-        elif self._open is not None and self._open.take == event.take:
-            self._open.text = event.text
+        elif ahead := self._ahead(event.take):
+            ahead.text = event.text
             self._prepare_reply(event.text)
 
     def _on_transcript_failed(self, event: TranscriptFailed, _now: int) -> None:
         waiting = self._waiting_for(event.take)
         if waiting is not None:
             self._fail(waiting, event.reason)
-        elif self._open is not None and self._open.take == event.take:
-            self._open.take = None
+        elif ahead := self._ahead(event.take):
+            ahead.take = None
 
     def _accept(self, turn: _Turn, text: str) -> None:
         self._do(AcceptTranscript(turn.number, text))
         if not text or not self.settings.create_response:
             self._drop_prepared_reply()
         elif self._reply is not None and self._reply.held:
-            self._reply.held = self._owed = self._requested = False
+            self._reply.held = False
             self._do(ReleaseReply(self._reply.epoch))
         else:
             self._owed = True
@@ -238,17 +229,23 @@ class TurnMachine:
     def _waiting_for(self, take: int) -> _Turn | None:
         return next((turn for turn in self._waiting if turn.take == take), None)
 
+    def _ahead(self, take: int) -> _Turn | None:
+        """The open turn, if this take of it is still without words."""
+        turn = self._open
+        return turn if turn and turn.take == take and turn.text is None else None
+
     # --- the reply ----------------------------------------------------------------------
 
     def _on_requested(self, _event: ReplyRequested, _now: int) -> None:
-        self._owed = self._requested = True
+        self._requested = True
 
     def _on_cancelled(self, _event: ReplyCancelled, _now: int) -> None:
-        self._owed = self._requested = False
+        self._requested = False  # what is owed to the caller's words stays owed
         self._stop_reply("client_cancelled")
 
     def _on_ended(self, event: ReplyEnded, _now: int) -> None:
-        if self._reply is not None and self._reply.epoch == event.epoch:
+        reply = self._reply
+        if reply is not None and reply.epoch == event.epoch and not reply.held:
             self._reply = None
 
     def _prepare_reply(self, text: str) -> None:
@@ -268,12 +265,10 @@ class TurnMachine:
             self._reply = None
 
     def _start_owed_reply(self) -> None:
-        if not self._owed or self._waiting:
+        wanted = self._requested or (self._owed and self._open is None)
+        if not wanted or self._waiting:
             return
-        if self._open is not None and not self._requested:
-            return
-        if self._requested:
-            self._drop_prepared_reply()
+        self._drop_prepared_reply()
         if self._reply is None:
             self._owed = self._requested = False
             self._reply = _Reply(self._next_epoch(), held=False)
@@ -294,6 +289,10 @@ class TurnMachine:
         turn.take = self._takes
         self._do(Transcribe(turn.number, turn.take, ahead))
 
+    def _drop_take(self, turn: _Turn) -> None:
+        if turn.take is not None and turn.text is None:
+            self._do(DropTake(turn.take))
+
     def _do(self, command: Command) -> None:
         self._commands.append(command)
 
@@ -306,6 +305,7 @@ _ON_BORDER: dict[Border, Callable[[TurnMachine, int], None]] = {
 }
 
 _ON_EVENT: dict[type[Any], Callable[[TurnMachine, Any, int], None]] = {
+    WindowHeard: TurnMachine._on_heard,
     AudioCommitted: TurnMachine._on_committed,
     AudioCleared: TurnMachine._on_cleared,
     DeadlinePassed: TurnMachine._on_deadline,
