@@ -29,8 +29,13 @@ LOUD = 8_000
 async def eventually(condition: Callable[[], bool]) -> None:
     """Wait until something is so, without knowing who will tell."""
     async with asyncio.timeout(PATIENCE_S):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - nobody tells of what is waited for
             await asyncio.sleep(0)
+
+
+@pytest.fixture(name="eventually")
+def _eventually() -> Callable[..., Any]:
+    return eventually
 
 
 def sound(milliseconds: int, level: int = LOUD, rate: int = RATE) -> bytes:

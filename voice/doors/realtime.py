@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qs
 from uuid import uuid4
@@ -115,12 +116,14 @@ class RealtimeDoor:
                 ConversationCreatedEvent(conversation=RealtimeConversation(teller.conversation_id))
             )
             listener = RealtimeListener(call, teller, base, new_id)
-            _connect(socket, call, listener, outbox)
-            await receive()
-            socket.on_message = socket.on_writable = None
+            with _connected(socket, call, listener, outbox):
+                await receive()  # the end: messages take the short cut
 
 
-def _connect(socket: CallSocket, call: Call, listener: RealtimeListener, outbox: Outbox) -> None:
+@contextmanager
+def _connected(
+    socket: CallSocket, call: Call, listener: RealtimeListener, outbox: Outbox
+) -> Iterator[None]:
     """Messages go straight from the parser to the call, and what waits goes straight out. Both
     run between other calls' work: what they raise must reach this call, and no other."""
 
@@ -137,6 +140,10 @@ def _connect(socket: CallSocket, call: Call, listener: RealtimeListener, outbox:
             call.crash(bug)
 
     socket.on_message, socket.on_writable = take, flush
+    try:
+        yield
+    finally:
+        socket.on_message = socket.on_writable = None
 
 
 async def _close(send: Send, socket: CallSocket, code: int) -> None:
