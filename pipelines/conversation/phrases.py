@@ -8,13 +8,19 @@ while the earlier ones play and a voice phrases a whole sentence better.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-_CLOSERS = "\"'”’)]}»"
-_SENTENCE_END = re.compile(rf"(?:[.!?…]+[{re.escape(_CLOSERS)}]*(?=\s)|[。！？]+|\n+)")
+_CLOSERS = re.escape("\"'”’)]}»*_")
+_CJK_CLOSERS = re.escape("。！？」』”’）")
+# The lookbehind and the {0,8} keep a long run of such marks linear: models do get stuck on them,
+# and each mark would start a match of its own that reads to the end.
+_SENTENCE_END = re.compile(
+    rf"(?<![.!?…])[.!?…]+[{_CLOSERS}]*(?=\s)|[。！？][{_CJK_CLOSERS}]{{0,8}}(?=[^{_CJK_CLOSERS}])|\n"
+)
 _CLAUSE_END = re.compile(r"[,;:](?=\s)|\s[-–—](?=\s)|—|[，；：、]")
 _ABBREVIATION = re.compile(
-    r"(?:^|[\s(\"'“‘])(?:mr|mrs|ms|dr|prof|st|jr|sr|vs|etc|e\.g|i\.e|no|fig|approx|dept|inc|ltd"
+    r"(?:^|[\s(\"'“‘])(?:mr|mrs|ms|dr|prof|st|jr|sr|vs|etc|e\.g|i\.e|fig|approx|dept|inc|ltd"
     r"|col|gen|sen|rep|rev|mt|ave|blvd|[a-z]|(?:[a-z]\.)+[a-z])\.$",
     re.IGNORECASE,
 )
@@ -53,7 +59,7 @@ _JOINTS = frozenset(
 class PhraseSettings:
     """Sizes in words. The first phrase ends at a clause of at least ``first_clause`` words, else
     before a joining word after ``first_joint``, else after ``first_most``. A later phrase is a
-    sentence; one above ``most`` is cut at its last clause, or hard."""
+    sentence; one above ``most`` is cut at the last clause within them, or hard."""
 
     first_clause: int = 2
     first_joint: int = 4
@@ -62,7 +68,9 @@ class PhraseSettings:
 
 
 class PhraseSplitter:
-    """Cuts one reply's text into phrases. Nothing is lost: the phrases join to the text."""
+    """Cuts one reply's text into phrases. Nothing is lost but blanks at the very end, and the
+    phrases are the same however the text is chopped into deltas: each ends where the first
+    evidence of an end lies in the text."""
 
     def __init__(self, settings: PhraseSettings | None = None) -> None:
         self._settings = settings or PhraseSettings()
@@ -85,12 +93,13 @@ class PhraseSplitter:
         return [rest] if rest.strip() else []
 
     def _phrase_end(self) -> int | None:
-        end = self._sentence_end()
+        sentence_end = self._sentence_end()
+        words = list(re.finditer(r"\S+", self._text[:sentence_end]))
         if self._first:
-            return self._first_phrase_end(end)
-        if end is None and len(self._text.split()) > self._settings.most:
-            return self._overlong_end()
-        return end
+            return self._first_phrase_end(sentence_end, words)
+        if len(words) > self._settings.most:
+            return self._overlong_end(words)
+        return sentence_end
 
     def _sentence_end(self) -> int | None:
         for match in _SENTENCE_END.finditer(self._text):
@@ -99,32 +108,34 @@ class PhraseSplitter:
                 return match.end()
         return None
 
-    def _first_phrase_end(self, sentence_end: int | None) -> int | None:
-        text = self._text[:sentence_end]
-        for match in _CLAUSE_END.finditer(text):
-            if len(text[: match.end()].split()) >= self._settings.first_clause:
-                return match.end()
-        words = list(re.finditer(r"\S+", text))
-        if sentence_end is not None and len(words) <= self._settings.first_most:
-            return sentence_end
-        return self._joint_end(words) or sentence_end
+    def _first_phrase_end(self, sentence_end: int | None, words: list[re.Match[str]]) -> int | None:
+        """Of all that may end it, what shows first in the text."""
+        ends = [*self._clause_ends(sentence_end), *self._word_ends(words)]
+        if sentence_end is not None:
+            ends.append((sentence_end, sentence_end))
+        return min(ends)[1] if ends else None
 
-    def _joint_end(self, words: list[re.Match[str]]) -> int | None:
-        """Where to cut a first phrase that has no clause yet: before a joining word, or where
-        it has become long. The last word may still be growing, so it joins nothing yet."""
-        for position, word in enumerate(words):
-            if position >= self._settings.first_most:
-                return words[position - 1].end()
-            joins = word is not words[-1] and word.group().lower() in _JOINTS
-            if joins and position >= self._settings.first_joint:
-                return words[position - 1].end()
-        return None
+    def _clause_ends(self, sentence_end: int | None) -> Iterator[tuple[int, int]]:
+        for match in _CLAUSE_END.finditer(self._text[:sentence_end]):
+            if len(self._text[: match.end()].split()) >= self._settings.first_clause:
+                yield match.end(), match.end()
 
-    def _overlong_end(self) -> int:
-        clauses = [match.end() for match in _CLAUSE_END.finditer(self._text)]
-        if clauses:
-            return clauses[-1]
-        return list(re.finditer(r"\S+", self._text))[self._settings.most - 1].end()
+    def _word_ends(self, words: list[re.Match[str]]) -> Iterator[tuple[int, int]]:
+        """Where to cut a phrase that has no clause yet, after the place that shows it: before a
+        joining word, or where it has become long. The last word may still be growing."""
+        whole = [word for word in words if word.end() < len(self._text)]
+        for position in range(self._settings.first_joint, len(whole)):
+            if whole[position].group().lower() in _JOINTS:
+                yield whole[position].end(), whole[position - 1].end()
+        if len(whole) >= self._settings.first_most:
+            end = whole[self._settings.first_most - 1].end()
+            yield end, end
+
+    def _overlong_end(self, words: list[re.Match[str]]) -> int:
+        """The last clause that ends within the allowed words, else all of them."""
+        allowed = self._text[: words[self._settings.most].start()]
+        clauses = [match.end() for match in _CLAUSE_END.finditer(allowed)]
+        return clauses[-1] if clauses else words[self._settings.most - 1].end()
 
 
 def _ends_in_a_dot_that_ends_nothing(head: str) -> bool:
