@@ -10,9 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from engines.ports import Message, ToolCall
+
+MS_PER_CHARACTER: Final = 60.0
+"""A lively speaker's pace. A phrase whose audio was cut off is taken to have lasted no less."""
+
+NO_RESULT: Final = "no result yet"
 
 
 @dataclass(slots=True)
@@ -40,6 +45,17 @@ class Span:
     start_ms: float
     end_ms: float
 
+    def heard_text(self, heard_ms: float, end_ms: float) -> str:
+        """The whole words that were heard by then, if its audio ends at ``end_ms``: time is
+        shared out by length of text."""
+        if heard_ms >= end_ms:
+            return self.text
+        if heard_ms <= self.start_ms:
+            return ""
+        share = (heard_ms - self.start_ms) / (end_ms - self.start_ms)
+        whole_words, _, _ = self.text[: int(share * len(self.text)) + 1].rpartition(" ")
+        return whole_words
+
 
 @dataclass(slots=True)
 class AgentItem:
@@ -63,10 +79,13 @@ class AgentItem:
 
     @property
     def heard_text(self) -> str:
-        """The words that were heard; inside a phrase, time is shared out by length of text."""
+        """The words that were heard."""
         if self.heard_ms is None:
             return self.text
-        return "".join(_heard_of(span, self.heard_ms) for span in self.spans).rstrip()
+        *before, last = self.spans
+        heard = [span.heard_text(self.heard_ms, span.end_ms) for span in before]
+        heard.append(last.heard_text(self.heard_ms, self._end_of(last)))
+        return "".join(heard).rstrip()
 
     def say(self, text: str) -> None:
         """A further phrase begins where the audio so far ends."""
@@ -78,8 +97,15 @@ class AgentItem:
             self.spans[-1].end_ms += duration_ms
 
     def cut(self, heard_ms: float) -> None:
-        """No more than this was heard. A cut beyond the end is no cut."""
-        self.heard_ms = max(0.0, heard_ms) if heard_ms < self.audio_ms else None
+        """No more than this was heard. A cut beyond the end is no cut, nor is one of mere text."""
+        whole = not self.audio_ms or heard_ms >= self._end_of(self.spans[-1])
+        self.heard_ms = None if whole else max(0.0, heard_ms)
+
+    def _end_of(self, last: Span) -> float:
+        """Where the audio of the last phrase ends, or would have ended."""
+        if self.status == "completed":
+            return last.end_ms
+        return max(last.end_ms, last.start_ms + MS_PER_CHARACTER * len(last.text))
 
 
 @dataclass(slots=True)
@@ -163,7 +189,7 @@ class Dialogue:
             _append(messages, item)
         if pending:
             messages.append(Message("user", pending))
-        return tuple(messages)
+        return tuple(_answered(messages))
 
 
 def _append(messages: list[Message], item: Item) -> None:
@@ -189,11 +215,13 @@ def _append_tool_call(messages: list[Message], call: ToolCall) -> None:
         messages.append(Message("assistant", "", (call,)))
 
 
-def _heard_of(span: Span, heard_ms: float) -> str:
-    if heard_ms >= span.end_ms:
-        return span.text
-    if heard_ms <= span.start_ms:
-        return ""
-    share = (heard_ms - span.start_ms) / (span.end_ms - span.start_ms)
-    whole_words, _, _ = span.text[: int(share * len(span.text)) + 1].rpartition(" ")
-    return whole_words
+def _answered(messages: list[Message]) -> Iterator[Message]:
+    """The results of tools right behind their calls, wherever the caller cut in between. Chat
+    endpoints refuse a call without a result, and a result without a call, for good."""
+    results = {message.tool_call_id: message for message in messages if message.role == "tool"}
+    for message in messages:
+        if message.role == "tool":
+            continue
+        yield message
+        for call in message.tool_calls:
+            yield results.get(call.id) or Message("tool", NO_RESULT, tool_call_id=call.id)
