@@ -85,7 +85,7 @@ class Playback:
             return
         held, self._held, self._held_ms = self._held, None, 0.0
         for output in held:
-            self._send(output, now)
+            self.put(output, now)
 
     def stop(self, epoch: int) -> None:
         """Let nothing more of this reply out. What has been sent of it can still be asked for."""
