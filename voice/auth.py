@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from urllib.parse import urlsplit
@@ -31,10 +32,29 @@ def may_enter(key: str, keys: Sequence[str]) -> bool:
     return any(matches)
 
 
-def is_foreign_page(headers: Mapping[str, str], allowed: Sequence[str]) -> bool:
+def is_foreign_page(
+    headers: Mapping[str, str], allowed: Sequence[str], *, keyless: bool = False
+) -> bool:
     """Whether a browser sends this for a page from elsewhere: any site could otherwise use the
-    server that its visitor runs. Programs send no Origin."""
+    server that its visitor runs. Programs send no Origin.
+
+    A ``keyless`` server trusts no name but the loopback's: whoever owns a name can let it point
+    here once the page is loaded, and then Origin and Host agree (DNS rebinding).
+    """
     origin = headers.get("origin")
     if origin is None or origin in allowed or "*" in allowed:
         return False
-    return urlsplit(origin).netloc != headers.get("host", "")
+    page = urlsplit(origin)
+    if keyless and not is_loopback(page.hostname or ""):
+        return True
+    return page.netloc != headers.get("host", "")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only programs on this machine can reach this address or name."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import socket
 from collections.abc import Callable
 from typing import Final
@@ -14,6 +13,7 @@ from starlette.routing import WebSocketRoute
 
 from engines.ports import EngineError
 from voice.app import open_house, warm_up, watch_loop
+from voice.auth import is_loopback
 from voice.config import Config, ConfigError
 from voice.doors.realtime import RealtimeDoor
 from voice.doors.rest import routes
@@ -58,7 +58,7 @@ async def serve(config: Config, told: Callable[[str], None]) -> None:
 def check_exposure(config: Config) -> None:
     """Raises ConfigError where anyone on the network could use the server."""
     host = config.server.host
-    if config.server.api_keys or _is_loopback(host):
+    if config.server.api_keys or is_loopback(host):
         return
     raise ConfigError(
         f"server.host: {host} is open to the network and there are no API keys."
@@ -96,12 +96,3 @@ def _listen(config: Config) -> socket.socket:
         raise OSError(
             error.errno, f"cannot listen on {host}:{port}: {error.strerror}; try another --port"
         ) from error
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

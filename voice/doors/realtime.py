@@ -64,7 +64,8 @@ class RealtimeDoor:
     def _refusal(self, scope: Scope) -> JSONResponse | None:
         """The HTTP answer to a handshake that may not become a call."""
         config, headers = self._house.config.server, Headers(scope=scope)
-        if is_foreign_page(headers, config.allowed_origins):
+        keyless = not config.api_keys
+        if is_foreign_page(headers, config.allowed_origins, keyless=keyless):
             return error_response(
                 403, "origin_not_allowed", "This page may not use this server: see allowed_origins."
             )

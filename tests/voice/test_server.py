@@ -1,0 +1,196 @@
+"""The server as a process: what it says at its start, where it listens, and how it ends."""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed
+
+from engines.ports import EngineError
+from voice import server
+from voice.config import ConfigError, load
+from voice.house import House
+
+FAKE_VAD = """
+import numpy as np
+from dataclasses import dataclass
+
+@dataclass(frozen=True)
+class Options:
+    pass
+
+class Deaf:
+    rate, window_samples = 16_000, 512
+    def open(self): return 1
+    def close(self, slot): pass
+    def step(self, slots, windows): return np.zeros(len(slots), np.float32)
+
+def create(options, models):
+    return Deaf()
+"""
+
+
+@pytest.fixture
+def deaf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The setting that makes a server need no model at all."""
+    (tmp_path / "deaf_vad.py").write_text(FAKE_VAD)
+    (tmp_path / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path.parent)
+    monkeypatch.delitem(sys.modules, tmp_path.name, raising=False)
+    return f"vad.engine={tmp_path.name}.deaf_vad"
+
+
+@pytest.fixture
+def told() -> list[str]:
+    return []
+
+
+@asynccontextmanager
+async def serving(told: list[str], *settings: str) -> AsyncIterator[asyncio.Task[None]]:
+    """A server in this process, once it says READY."""
+    ready = asyncio.Event()
+
+    def tell(line: str) -> None:
+        told.append(line)
+        if line.startswith("READY"):
+            ready.set()
+
+    config = load(settings=["server.port=0", *settings], scripted=True)
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(server.serve(config, tell))
+        waiting = tasks.create_task(ready.wait())
+        await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        yield task
+        task.cancel()
+
+
+def port_of(told: list[str]) -> int:
+    return int(told[-1].rpartition(":")[2])
+
+
+async def test_it_says_what_it_does_and_then_that_it_is_ready(deaf: str, told: list[str]) -> None:
+    async with serving(told, deaf):
+        port = port_of(told)
+        async with connect(f"ws://127.0.0.1:{port}/v1/realtime", proxy=None) as client:
+            assert '"session.created"' in await client.recv()
+    assert told[0].startswith("no API keys are set: listening on the loopback only")
+    assert [line.split()[0] for line in told[1:]] == ["asr", "llm", "tts", "READY"]
+    assert told[-1] == f"READY http://127.0.0.1:{port}"
+
+
+async def test_with_keys_there_is_nothing_to_warn_of(deaf: str, told: list[str]) -> None:
+    async with serving(told, deaf, "server.api_keys=k", "server.host=0.0.0.0"):
+        port = port_of(told)
+        headers = {"Authorization": "Bearer k"}
+        url = f"ws://127.0.0.1:{port}/v1/realtime"
+        async with connect(url, additional_headers=headers, proxy=None) as client:
+            assert '"session.created"' in await client.recv()
+    assert told[0].startswith("asr")
+    assert told[-1] == f"READY http://0.0.0.0:{port}"
+
+
+async def test_an_address_of_six_is_shown_as_urls_want_it(deaf: str, told: list[str]) -> None:
+    if not socket.has_ipv6:
+        pytest.skip("no IPv6 here")
+    async with serving(told, deaf, "server.host=::1"):
+        assert told[-1].startswith("READY http://[::1]:")
+
+
+async def test_a_port_that_is_taken_is_named(deaf: str, told: list[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        config = load(settings=[deaf, f"server.port={port}"], scripted=True)
+        with pytest.raises(OSError, match=rf"cannot listen on 127.0.0.1:{port}: .*another --port"):
+            await server.serve(config, told.append)
+    assert told == []
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "voice.example"])
+def test_an_open_door_needs_a_key(host: str) -> None:
+    with pytest.raises(ConfigError, match="VOICE_API_KEYS"):
+        server.check_exposure(load(settings=[f"server.host={host}"]))
+    server.check_exposure(load(settings=[f"server.host={host}", "server.api_keys=k"]))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1"])
+def test_the_loopback_needs_none(host: str) -> None:
+    server.check_exposure(load(settings=[f"server.host={host}"]))
+
+
+async def test_a_model_that_cannot_be_loaded_ends_the_server(
+    deaf: str, told: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(house: House, tell: Callable[[str], None]) -> None:
+        raise EngineError("whisper", "unavailable", "no such model")
+
+    monkeypatch.setattr(server, "warm_up", fail)
+    config = load(settings=[deaf, "server.port=0"], scripted=True)
+    with pytest.raises(EngineError, match="no such model"):
+        await server.serve(config, told.append)
+    assert not [line for line in told if line.startswith("READY")]
+
+
+async def test_it_takes_no_calls_before_its_models_are_warm(
+    deaf: str, told: list[str], monkeypatch: pytest.MonkeyPatch, eventually: Any
+) -> None:
+    warm, ports = asyncio.Event(), []
+    warm_up, listen = server.warm_up, server._listen
+
+    async def wait_and_warm_up(house: House, tell: Callable[[str], None]) -> None:
+        await warm.wait()
+        await warm_up(house, tell)
+
+    monkeypatch.setattr(server, "warm_up", wait_and_warm_up)
+    monkeypatch.setattr(server, "_listen", lambda config: ports.append(listen(config)) or ports[-1])
+    config = load(settings=[deaf, "server.port=0"], scripted=True)
+    task = asyncio.create_task(server.serve(config, told.append))
+    await eventually(lambda: bool(told))
+    url = f"ws://127.0.0.1:{ports[0].getsockname()[1]}/v1/realtime"
+    with pytest.raises(Exception, match="503"):
+        async with connect(url, proxy=None):
+            pass
+    warm.set()
+    await eventually(lambda: told[-1].startswith("READY"))
+    async with connect(url, proxy=None) as client:
+        assert '"session.created"' in await client.recv()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends signals")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_a_signal_ends_it_and_its_calls(deaf: str, tmp_path: Path, number: int) -> None:
+    """The whole command, in a process of its own."""
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path.parent)}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "voice.cli", "serve", "--scripted", "--port", "0", "--set", deaf),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=environment,
+    )
+    assert process.stdout is not None
+    async with asyncio.timeout(30):
+        while not (line := (await process.stdout.readline()).decode()).startswith("READY"):
+            assert line
+        url = line.split()[1].replace("http", "ws") + "/v1/realtime"
+        async with connect(url, proxy=None) as client:
+            await client.recv()
+            process.send_signal(number)
+            with pytest.raises(ConnectionClosed):
+                while True:
+                    await client.recv()
+            assert client.close_code == 1012
+        _, errors = await process.communicate()
+    assert b"Traceback" not in errors
+    assert process.returncode == {signal.SIGINT: 130, signal.SIGTERM: -15}[number]
