@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, MutableMapping
 from typing import Any, Final
 
+from uvicorn._types import ASGISendEvent
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.http11 import Request
 from websockets.protocol import State
@@ -52,6 +53,18 @@ class CallSocket(WebSocketsSansIOProtocol):
     def abort(self) -> None:
         """Drop the connection, unsent data and all: a client that does not read never closes."""
         self.transport.abort()
+
+    async def send(self, message: ASGISendEvent) -> None:
+        await super().send(message)
+        if message["type"] == "websocket.http.response.body" and not message.get("more_body"):
+            self.handshake_complete = True  # a refusal is an answer: uvicorn would log an error
+
+    def handle_ping(self) -> None:
+        """Answer, unless the client reads so slowly that answers would pile up."""
+        if self.writable.is_set():
+            super().handle_ping()
+        else:
+            self.conn.data_to_send()
 
     def handle_connect(self, event: Request) -> None:
         super().handle_connect(event)

@@ -133,6 +133,7 @@ class Running:
     llm: Asked
     tts: Asked
     port: int
+    connections: set[Any]
     query: str = "model=gpt-realtime"
 
     @property
@@ -187,7 +188,8 @@ async def serve(vad: Any) -> AsyncIterator[Callable[..., Any]]:
             for listening in server.servers:  # uvicorn's own shutdown takes a tenth of a second
                 stack.push_async_callback(listening.wait_closed)
                 stack.callback(listening.close)
-            servers.append(Running(house, vad, asr, llm, tts, port))
+            connections = server.server_state.connections
+            servers.append(Running(house, vad, asr, llm, tts, port, connections))
             return servers[-1]
 
         yield start

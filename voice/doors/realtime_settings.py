@@ -75,8 +75,8 @@ def first_session(
 
 @lru_cache(maxsize=64)
 def _log_other_model(asked: str, model: str) -> None:
-    """Once for each name, not for each call."""
-    logger.info("clients that ask for model %s get %s", asked, model)
+    """Once for each name, not for each call. The name is whatever a client put into its URL."""
+    logger.info("clients that ask for model %r get %s", asked, model)
 
 
 def call_settings(session: Session, base: CallSettings) -> CallSettings:
