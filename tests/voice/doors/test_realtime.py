@@ -104,6 +104,15 @@ async def test_pages_from_elsewhere_stay_out(serve: Any) -> None:
     server = await serve("server.allowed_origins=https://friend.example")
     status, error, _ = await refusal(server, origin="https://evil.example")
     assert (status, error["code"]) == (403, "origin_not_allowed")
+    with pytest.raises(InvalidStatus, match="403"):  # a name that was made to point here
+        async with connect(
+            f"ws://evil.example:{server.port}/v1/realtime",
+            origin=f"http://evil.example:{server.port}",
+            host="127.0.0.1",
+            port=server.port,
+            proxy=None,
+        ):
+            pass
     for origin in ("https://friend.example", f"http://127.0.0.1:{server.port}"):
         async with server.call(origin=origin):
             assert server.house.calls == 1

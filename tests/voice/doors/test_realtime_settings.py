@@ -1,0 +1,160 @@
+"""What a session asks for, and what a call makes of it."""
+
+import logging
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from engines.ports import Tool
+from pipelines.conversation.endpoint import EndpointSettings
+from pipelines.conversation.machine import TurnSettings
+from pipelines.conversation.ports import CallSettings
+from voice.doors.realtime_settings import call_settings, first_session, response_settings
+from voice.wire.realtime_objects import RealtimeResponseCreateParams
+from voice.wire.realtime_session import (
+    RealtimeSession,
+    RealtimeTranscriptionSession,
+    Session,
+    merge,
+)
+
+BASE = CallSettings(
+    turns=TurnSettings(endpoint=EndpointSettings(threshold=0.4, silence_ms=320, ahead_ms=96)),
+    instructions="Be kind.",
+    voice="mia",
+    language="en",
+    max_tokens=99,
+    temperature=0.7,
+)
+
+
+def first(base: CallSettings = BASE, **query: str) -> Session:
+    return first_session({name: [value] for name, value in query.items()}, base, "ours", "sess_1")
+
+
+def settings_after(base: CallSettings = BASE, **update: Any) -> CallSettings:
+    return call_settings(merge(first(base), {"type": "realtime", **update}), base)
+
+
+def test_a_first_session_changes_nothing() -> None:
+    assert call_settings(first(), BASE) == BASE
+    manual = replace(BASE, turns=replace(BASE.turns, detect=False, create_response=False))
+    assert call_settings(first(manual), manual) == manual
+
+
+def test_a_client_gets_our_model_under_the_name_it_asked_for(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    assert first(model="ours").model == first().model == "ours"
+    assert caplog.text == ""
+    for _ in range(3):
+        assert first(model="gpt\nunheard of").model == "gpt\nunheard of"
+    assert [record.message for record in caplog.records] == [
+        r"clients that ask for model 'gpt\nunheard of' get ours"
+    ]
+
+
+def test_a_session_shows_what_is_in_force() -> None:
+    session = first()
+    assert isinstance(session, RealtimeSession)
+    assert (session.id, session.instructions, session.max_output_tokens) == (
+        "sess_1",
+        "Be kind.",
+        99,
+    )
+    detection = session.audio.input.turn_detection
+    assert (detection.threshold, detection.silence_duration_ms) == (0.4, 320)
+    assert session.audio.output.voice == "mia"
+    assert session.audio.input.transcription.language == "en"
+
+
+def test_a_transcription_session_is_not_answered() -> None:
+    session = first(intent="transcription")
+    assert isinstance(session, RealtimeTranscriptionSession)
+    settings = call_settings(session, BASE)
+    assert not settings.turns.create_response
+    assert settings.turns.endpoint == BASE.turns.endpoint
+
+
+def test_server_vad_sets_what_it_names_and_keeps_the_house_rules() -> None:
+    detection = {
+        "type": "server_vad",
+        "threshold": 0.6,
+        "silence_duration_ms": 700,
+        "prefix_padding_ms": 200,
+        "create_response": False,
+        "interrupt_response": False,
+    }
+    turns = settings_after(audio={"input": {"turn_detection": detection}}).turns
+    assert (turns.endpoint.threshold, turns.endpoint.silence_ms) == (0.6, 700)
+    assert (turns.endpoint.prefix_ms, turns.endpoint.ahead_ms) == (200, 96)
+    assert (turns.create_response, turns.interrupt_response) == (False, False)
+
+
+@pytest.mark.parametrize(
+    ("eagerness", "silence_ms"), [("high", 300), ("medium", 500), ("auto", 500), ("low", 1_000)]
+)
+def test_semantic_vad_waits_by_its_eagerness(eagerness: str, silence_ms: int) -> None:
+    detection = {"type": "semantic_vad", "eagerness": eagerness}
+    turns = settings_after(audio={"input": {"turn_detection": detection}}).turns
+    assert turns.endpoint.silence_ms == silence_ms
+    assert turns.endpoint.threshold == 0.4
+
+
+def test_turns_by_hand_are_not_answered_unasked() -> None:
+    turns = settings_after(audio={"input": {"turn_detection": None}}).turns
+    assert (turns.detect, turns.create_response) == (False, False)
+
+
+def test_the_rest_of_a_session() -> None:
+    tool = {"type": "function", "name": "time"}
+    settings = settings_after(
+        instructions="Be rude.",
+        output_modalities=["text"],
+        tools=[tool, tool | {"description": "Now.", "parameters": {"type": "object"}}],
+        tool_choice={"type": "function", "name": "time"},
+        max_output_tokens="inf",
+        audio={
+            "input": {"transcription": {"language": "de", "prompt": "Zürich"}},
+            "output": {"voice": {"id": "leo"}, "speed": 1.2},
+        },
+    )
+    assert settings.instructions == "Be rude."
+    assert settings.tools == (Tool("time"), Tool("time", "Now.", {"type": "object"}))
+    assert (settings.tool_choice, settings.max_tokens) == ("time", None)
+    assert (settings.language, settings.asr_prompt) == ("de", "Zürich")
+    assert (settings.voice, settings.speed, settings.spoken) == ("leo", 1.2, False)
+    assert settings.temperature == 0.7
+
+
+def response(**params: Any) -> CallSettings:
+    return response_settings(BASE, msgspec.convert(params, RealtimeResponseCreateParams))
+
+
+def test_a_response_keeps_to_its_session_where_it_says_nothing() -> None:
+    assert response_settings(BASE, None) is BASE
+    assert response() == BASE
+    assert response(metadata={"a": "b"}, audio={"output": {}}) == BASE
+
+
+def test_a_response_may_differ_from_its_session() -> None:
+    settings = response(
+        instructions="",
+        output_modalities=["text"],
+        tools=[],
+        tool_choice="none",
+        max_output_tokens="inf",
+        audio={"output": {"voice": "leo"}},
+    )
+    assert settings == replace(
+        BASE,
+        instructions="",
+        spoken=False,
+        tools=(),
+        tool_choice="none",
+        max_tokens=None,
+        voice="leo",
+    )

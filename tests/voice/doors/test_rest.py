@@ -1,0 +1,83 @@
+"""The plain HTTP door."""
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from voice.doors.rest import PAGE
+
+
+@pytest.fixture
+async def ask() -> AsyncIterator[Callable[..., Any]]:
+    """``await ask(server, "/path")``"""
+    async with httpx.AsyncClient(trust_env=False) as client:
+
+        async def get(server: Any, path: str, **headers: str) -> httpx.Response:
+            return await client.get(f"http://127.0.0.1:{server.port}{path}", headers=headers)
+
+        yield get
+
+
+async def test_the_house_is_alive_before_it_is_ready(serve: Any, ask: Any) -> None:
+    server = await serve(ready=False)
+    alive, ready = await ask(server, "/health"), await ask(server, "/ready")
+    assert (alive.status_code, alive.json()) == (200, {"status": "ok"})
+    assert (ready.status_code, ready.json()) == (503, {"status": "loading"})
+    assert int(ready.headers["Retry-After"]) > 0
+    server.house.ready = True
+    ready = await ask(server, "/ready")
+    assert (ready.status_code, ready.json()["status"], ready.json()["calls"]) == (200, "ready", 0)
+
+
+async def test_the_models_are_one(serve: Any, ask: Any) -> None:
+    server = await serve()
+    listed = (await ask(server, "/v1/models")).json()
+    (model,) = listed["data"]
+    assert (listed["object"], model["object"], model["owned_by"]) == ("list", "model", "antiphon")
+    assert model["id"] == server.house.model == "antiphon/scripted+scripted+scripted"
+    assert model["created"] > 1_700_000_000
+
+
+async def test_the_models_are_for_those_who_have_a_key(serve: Any, ask: Any) -> None:
+    server = await serve("server.api_keys=key1")
+    refused = await ask(server, "/v1/models", Authorization="Bearer key2")
+    assert (refused.status_code, refused.json()["error"]["code"]) == (401, "invalid_api_key")
+    assert (await ask(server, "/v1/models", Authorization="Bearer key1")).status_code == 200
+    assert (await ask(server, "/health")).status_code == 200
+
+
+async def test_metrics_count_what_has_happened(serve: Any, ask: Any) -> None:
+    server = await serve()
+    await server.assert_works()
+    await server.is_empty()
+    answer = await ask(server, "/metrics")
+    assert answer.headers["Content-Type"].startswith("text/plain; version=")
+    lines = answer.text.splitlines()
+    assert 'antiphon_calls_opened_total{outcome="admitted"} 1.0' in lines
+    assert 'antiphon_turns_total{outcome="heard"} 1.0' in lines
+    assert 'antiphon_replies_total{outcome="completed"} 1.0' in lines
+    assert 'antiphon_prepared_replies_total{outcome="released"} 1.0' in lines
+    assert "antiphon_calls 0.0" in lines
+    assert "antiphon_first_audio_seconds_count 1.0" in lines
+
+
+async def test_the_page_and_its_files_are_there(serve: Any, ask: Any) -> None:
+    server = await serve()
+    page = await ask(server, "/")
+    assert page.headers["Content-Type"].startswith("text/html")
+    for path in PAGE.iterdir():
+        if path.is_file() and path.suffix in (".js", ".css", ".html"):
+            assert (await ask(server, f"/{path.name}")).content == path.read_bytes()
+
+
+@pytest.mark.parametrize("path", ["/nothing", "/v1/nothing", "/../pyproject.toml", "/%2e%2e/x"])
+async def test_nothing_else_is_there(serve: Any, ask: Any, path: str) -> None:
+    server = await serve()
+    assert (await ask(server, path)).status_code == 404
+
+
+async def test_a_door_for_websockets_refuses_plain_requests(serve: Any, ask: Any) -> None:
+    server = await serve()
+    assert (await ask(server, "/v1/realtime")).status_code in (404, 405, 426)

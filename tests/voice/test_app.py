@@ -1,0 +1,151 @@
+"""From a configuration to a house with warm engines."""
+
+import asyncio
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engines.ports import EngineError
+from voice.app import open_house, warm_up, watch_loop
+from voice.config import ConfigError, load
+from voice.metrics import Metrics
+
+OWN_ENGINE = """
+from dataclasses import dataclass
+
+from engines.ports import EngineError
+
+@dataclass(frozen=True)
+class Options:
+    greeting: str = "hello"
+    warm: bool = True
+
+class Own:
+    rate, window_samples = 16_000, 512
+
+    def __init__(self, options, models):
+        self.options, self.models = options, models
+        self.closed = False
+
+    async def warm_up(self):
+        if not self.options.warm:
+            raise EngineError("own", "unavailable", "is cold")
+
+    async def close(self):
+        self.closed = True
+
+def create(options, models):
+    return Own(options, models)
+"""
+
+
+@pytest.fixture
+def own_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], str]:
+    """Puts a module of the user's own where Python finds it; gives its import path."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def put(name: str, text: str = OWN_ENGINE) -> str:
+        package = tmp_path / "my_house"
+        package.mkdir(exist_ok=True)
+        (package / "__init__.py").touch()
+        (package / f"{name}.py").write_text(text)
+        for module in ("my_house", f"my_house.{name}"):
+            monkeypatch.delitem(sys.modules, module, raising=False)
+        return f"my_house.{name}"
+
+    return put
+
+
+async def refusal(*settings: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        async with open_house(load(settings=settings, scripted=True)):
+            pass
+    return str(caught.value)
+
+
+async def test_engines_of_ones_own_are_made_warmed_and_closed(own_module: Any) -> None:
+    path = own_module("engine")
+    told: list[str] = []
+    settings = [f"{kind}.engine={path}" for kind in ("vad", "asr", "llm", "tts")]
+    config = load(settings=[*settings, "llm.options.greeting=hi", "models_dir=/nowhere"])
+    async with open_house(config) as house:
+        assert not house.ready
+        await warm_up(house, told.append)
+        assert house.ready
+        engines = house.engines
+        assert (engines.llm.options.greeting, engines.asr.options.greeting) == ("hi", "hello")
+        assert str(engines.llm.models.root) == "/nowhere"
+        assert not engines.llm.closed
+        assert house.metrics.registry.get_sample_value("antiphon_vad_windows") == 0
+    assert engines.asr.closed
+    assert engines.llm.closed
+    assert engines.tts.closed
+    assert [line.split()[:2] for line in told] == [["asr", path], ["llm", path], ["tts", path]]
+
+
+async def test_an_engine_that_stays_cold_leaves_the_house_closed(own_module: Any) -> None:
+    path = own_module("engine")
+    config = load(
+        settings=[f"vad.engine={path}", f"llm.engine={path}", "llm.options.warm=false"],
+        scripted=True,
+    )
+    config = load(
+        settings=[f"vad.engine={path}", f"llm.engine={path}", "llm.options.warm=false",
+                  "asr.engine=scripted", "tts.engine=scripted"]
+    )  # fmt: skip
+    async with open_house(config) as house:
+        with pytest.raises(EngineError, match="is cold"):
+            await warm_up(house, lambda line: None)
+        assert not house.ready
+
+
+@pytest.mark.parametrize("kind", ["vad", "asr", "llm", "tts"])
+async def test_an_engine_that_is_not_there_is_told_with_those_that_are(kind: str) -> None:
+    said = await refusal(f"{kind}.engine=nothing")
+    assert said.startswith(f"{kind}.engine: there is no nothing. Known: ")
+    assert ("silero" if kind == "vad" else "scripted") in said
+    assert "ports" not in said
+
+
+async def test_a_module_of_ones_own_that_is_not_there(own_module: Any) -> None:
+    own_module("engine")
+    assert "there is no my_house.other" in await refusal("llm.engine=my_house.other")
+    assert "there is no nobody.here" in await refusal("llm.engine=nobody.here")
+
+
+async def test_a_module_that_is_no_engine() -> None:
+    assert "os.path is no engine: it needs Options and create" in await refusal(
+        "llm.engine=os.path"
+    )
+
+
+async def test_a_package_that_an_engine_lacks_is_named(own_module: Any) -> None:
+    path = own_module("needy", "import package_that_nobody_has\n")
+    said = await refusal(f"tts.engine={path}")
+    assert said == (
+        f"tts.engine: {path} needs the package package_that_nobody_has, which is not installed"
+    )
+
+
+async def test_an_option_that_an_engine_does_not_have(own_module: Any) -> None:
+    path = own_module("engine")
+    said = await refusal(f"llm.engine={path}", "llm.options.greting=x")
+    assert said == "llm.options.greting: there is no such setting. Did you mean greeting?"
+
+
+@pytest.mark.virtual_clock
+async def test_the_loop_is_watched_until_that_is_cancelled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    metrics, loop = Metrics(), asyncio.get_running_loop()
+    watching = asyncio.create_task(watch_loop(metrics, every_s=0.25))
+    await asyncio.sleep(0.6)
+    loop._jump(0.3)  # something holds the loop for so long
+    await asyncio.sleep(0.5)
+    watching.cancel()
+    value = metrics.registry.get_sample_value
+    assert value("antiphon_loop_lag_seconds_count") >= 3
+    assert value("antiphon_loop_lag_seconds_sum") == pytest.approx(0.15, abs=0.11)

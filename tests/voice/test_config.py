@@ -1,0 +1,179 @@
+"""The configuration: where it comes from, what goes over what, what is refused in which words."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from voice.config import Config, ConfigError, EngineConfig, build, load
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Callable[[str], Path]:
+    def write(text: str) -> Path:
+        path = tmp_path / "voice.toml"
+        path.write_text(text, "utf-8")
+        return path
+
+    return write
+
+
+def refusal(**sources: object) -> str:
+    with pytest.raises(ConfigError) as caught:
+        load(**sources)  # type: ignore[arg-type]
+    return str(caught.value)
+
+
+def test_nothing_said_is_the_defaults() -> None:
+    assert load() == Config()
+
+
+def test_every_kind_of_value_comes_from_a_file(file: Callable[[str], Path]) -> None:
+    config = load(
+        file(
+            """
+            models_dir = "/models"
+            [server]
+            port = 9000
+            api_keys = ["a", "b"]
+            [agent]
+            temperature = 0.5
+            [turns]
+            speculate = false
+            [turns.endpoint]
+            silence_ms = 320
+            [llm]
+            engine = "openai"
+            [llm.options]
+            base_url = "http://llm.example/v1"
+            extra = { a = [1] }
+            """
+        )
+    )
+    assert (config.models_dir, config.server.port) == ("/models", 9_000)
+    assert config.server.api_keys == ("a", "b")
+    assert config.agent.temperature == 0.5
+    assert (config.turns.speculate, config.turns.endpoint.silence_ms) == (False, 320)
+    options = {"base_url": "http://llm.example/v1", "extra": {"a": [1]}}
+    assert config.llm == EngineConfig("openai", options)
+
+
+def test_environment_goes_over_the_file_and_flags_over_both(file: Callable[[str], Path]) -> None:
+    path = file("[server]\nport = 1\nmax_calls = 1\nhost = '::1'")
+    environment = {"VOICE_SERVER_PORT": "2", "VOICE_SERVER_MAX_CALLS": "2", "HOME": "/root"}
+    config = load(path, environment, ["server.port=3"])
+    assert (config.server.port, config.server.max_calls, config.server.host) == (3, 2, "::1")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "read"),
+    [
+        ("VOICE_API_KEYS", "a, b,", lambda config: config.server.api_keys == ("a", "b")),
+        ("VOICE_API_KEYS", "", lambda config: config.server.api_keys == ()),
+        ("VOICE_MODELS_DIR", "/m", lambda config: config.models_dir == "/m"),
+        ("VOICE_TURNS_SPECULATE", "false", lambda config: not config.turns.speculate),
+        (
+            "VOICE_TURNS_ENDPOINT_SILENCE_MS",
+            "200",
+            lambda config: config.turns.endpoint.silence_ms == 200,
+        ),
+        ("VOICE_TTS_ENGINE", "mine.voice", lambda config: config.tts.engine == "mine.voice"),
+        (
+            "VOICE_LLM_OPTIONS_BASE_URL",
+            "http://x",
+            lambda config: config.llm.options == {"base_url": "http://x"},
+        ),
+        ("VOICE_AGENT_MAX_TOKENS", "12", lambda config: config.agent.max_tokens == 12),
+        ("VOICE_AGENT_TEMPERATURE", "0.1", lambda config: config.agent.temperature == 0.1),
+    ],
+)
+def test_the_environment_spells_any_setting(
+    variable: str, value: str, read: Callable[[Config], bool]
+) -> None:
+    assert read(load(environment={variable: value}))
+
+
+def test_options_alone_are_those_of_the_default_engine() -> None:
+    config = load(settings=["llm.options.threads=4"])
+    assert config.llm == EngineConfig(Config().llm.engine, {"threads": "4"})
+
+
+def test_scripted_engines_take_the_place_of_those_of_file_and_environment(
+    file: Callable[[str], Path],
+) -> None:
+    config = load(
+        file("[llm]\nengine = 'openai'\n[llm.options]\nmodel = 'x'"),
+        {"VOICE_ASR_ENGINE": "whisper"},
+        ["llm.options.fail_code=timeout", "tts.engine=hibari"],
+        scripted=True,
+    )
+    assert config.llm == EngineConfig("scripted", {"fail_code": "timeout"})
+    assert (config.asr.engine, config.tts.engine) == ("scripted", "hibari")
+    assert config.vad == Config().vad
+
+
+def test_keys_are_not_shown() -> None:
+    assert "secret" not in repr(load(environment={"VOICE_API_KEYS": "secret"}))
+
+
+# --- what is refused ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("server.prot=1", "server.prot: there is no such setting. Did you mean port?"),
+        ("servr.port=1", "servr: there is no such setting. Did you mean server?"),
+        ("agent.zzz=1", "agent.zzz: there is no such setting. Known: instructions, language"),
+        ("server.port=high", "server.port: Expected `int`, got `str`"),
+        ("server.port=65536", "server.port: Expected `int` <= 65535"),
+        ("server.max_calls=0", "server.max_calls: Expected `int` >= 1"),
+        ("server.log_level=loud", "Known: debug, info, warning, error"),
+        ("server=1", "server: is a section, not a value"),
+        ("llm=openai", "llm: is a section, not a value"),
+        ("models_dir.x=1", "models_dir: Expected `str | null`, got `object`"),
+        ("server.port", "write it as section.key=value"),
+    ],
+)
+def test_a_wrong_setting_is_named_and_the_nearest_right_one_told(setting: str, words: str) -> None:
+    assert words in refusal(settings=[setting])
+
+
+def test_a_value_is_no_section() -> None:
+    assert "--set server.port.x: port is a value, not a section" in refusal(
+        settings=["server.port=1", "server.port.x=2"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("variable", "words"),
+    [
+        ("VOICE_SERVERPORT", "VOICE_SERVERPORT: there is no such setting. Did you mean"),
+        ("VOICE_SERVER_PROT", "server.prot: there is no such setting. Did you mean port?"),
+        ("VOICE_MODELS_DIR_X", "VOICE_MODELS_DIR_X: there is no such setting"),
+        ("VOICE_SERVER_PORT_X", "server.port_x: there is no such setting. Did you mean port?"),
+    ],
+)
+def test_a_wrong_variable_is_named(variable: str, words: str) -> None:
+    assert words in refusal(environment={variable: "1"})
+
+
+def test_a_file_that_is_not_there_or_not_toml(file: Callable[[str], Path], tmp_path: Path) -> None:
+    missing = tmp_path / "missing.toml"
+    assert refusal(path=missing) == f"{missing}: cannot be read: No such file or directory"
+    assert "is not TOML" in refusal(path=file("[server"))
+    binary = tmp_path / "binary.toml"
+    binary.write_bytes(b"\xff\xfe")
+    assert "is not TOML" in refusal(path=binary)
+
+
+def test_what_has_no_default_must_be_given() -> None:
+    @dataclass(frozen=True)
+    class Options:
+        url: str
+        port: int = 1
+
+    assert build(Options, {"url": "x"}, "llm.options").url == "x"
+    with pytest.raises(ConfigError, match=r"llm\.options: something is missing of url"):
+        build(Options, {"port": 2}, "llm.options")
