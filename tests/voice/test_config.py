@@ -61,7 +61,7 @@ def test_every_kind_of_value_comes_from_a_file(file: Callable[[str], Path]) -> N
 
 def test_environment_goes_over_the_file_and_flags_over_both(file: Callable[[str], Path]) -> None:
     path = file("[server]\nport = 1\nmax_calls = 1\nhost = '::1'")
-    environment = {"VOICE_SERVER_PORT": "2", "VOICE_SERVER_MAX_CALLS": "2", "HOME": "/root"}
+    environment = {"VOICE_SERVER_PORT": "2", "VOICE_SERVER_MAX_CALLS": "2", "HOME": "/nowhere"}
     config = load(path, environment, ["server.port=3"])
     assert (config.server.port, config.server.max_calls, config.server.host) == (3, 2, "::1")
 

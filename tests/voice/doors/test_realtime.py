@@ -325,6 +325,35 @@ async def test_a_bug_in_what_a_message_asks_for_closes_the_call(
         assert client.socket.close_code == 1011
 
 
+async def test_a_bug_while_the_transport_gets_room_closes_the_call(
+    serve: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = await serve()
+    async with server.call() as client:
+        monkeypatch.setattr("voice.doors.outbox.Outbox.flush", lambda _: 1 / 0)
+        (connection,) = server.connections
+        connection.pause_writing()
+        connection.resume_writing()
+        with pytest.raises(ConnectionClosed):
+            await client.until("never")
+        assert client.socket.close_code == 1011
+
+
+async def test_a_client_that_does_not_take_its_close_is_dropped(
+    serve: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("voice.doors.realtime.CLOSE_S", 0.01)
+    server = await serve()
+    async with server.call() as client:
+        (connection,) = server.connections
+        connection.pause_writing()
+        monkeypatch.setattr("pipelines.conversation.dialogue.Dialogue.get", lambda *_: 1 / 0)
+        await client.send("conversation.item.retrieve", item_id="x")
+        with pytest.raises(ConnectionClosed):
+            await client.until("never")
+        assert client.socket.close_code == 1006  # no close ever came
+
+
 async def test_failures_of_all_engines_at_once_leave_the_call_open(serve: Any) -> None:
     server = await serve(
         asr=ScriptedAsr(AsrOptions(fail_code="failed")),

@@ -1,0 +1,109 @@
+"""Rules of docs/design.md that no linter holds: sizes, mirrored tests, nothing of one's machine."""
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("voice", "pipelines", "engines", "clients", "loadtest")
+MOST_LINES_OF_A_FILE = 399
+MOST_LINES_OF_A_FUNCTION = 50
+
+NOT_MIRRORED = {
+    "engines/catalogue.py": "a table; tests/engines/test_models.py holds the store to it",
+    "engines/ports.py": "types that say what an engine is",
+    "engines/asr/scripted.py": "names of engines/scripted.py, which has its test",
+    "engines/llm/scripted.py": "names of engines/scripted.py, which has its test",
+    "engines/tts/scripted.py": "names of engines/scripted.py, which has its test",
+    "loadtest/caller.py": "part of server_bench",
+    "loadtest/server_bench.py": "a benchmark: `make bench` runs it, and it checks its own run",
+    "loadtest/server_process.py": "part of both benchmarks of the server",
+    "loadtest/turn_bench.py": "a benchmark: `make bench` runs it",
+    "loadtest/vad_bench.py": "a benchmark: it compares with the ONNX file by itself",
+    "pipelines/conversation/events.py": "types that say what happens in a call",
+    "pipelines/conversation/ports.py": "types that say what a call needs",
+}
+
+# Put together here, so that this file passes its own test.
+FOREIGN = [
+    *(re.escape(host) for host in ("pypi" + ".org", "python" + "hosted.org", "npm" + "js.")),
+    *(re.escape(host) for host in ("deb." + "debian.org", "proxy." + "golang.org")),
+    r"\.\./" + "shared",
+    r"(?<![\w.])/(?:work|root|home|Users)/" + r"\w",
+]
+
+
+def sources() -> list[Path]:
+    return sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def test_there_is_something_to_look_at() -> None:
+    assert len(sources()) > 50
+    assert sum(1 for path in sources() for _ in functions(path)) > 500
+
+
+def test_no_file_is_long() -> None:
+    lengths = {name_of(path): len(path.read_text("utf-8").splitlines()) for path in sources()}
+    assert {name: n for name, n in lengths.items() if n > MOST_LINES_OF_A_FILE} == {}
+
+
+def test_no_function_is_long() -> None:
+    lengths = {
+        f"{name_of(path)}:{function.lineno} {function.name}": function.end_lineno
+        - function.lineno
+        + 1
+        for path in sources()
+        for function in functions(path)
+        if function.end_lineno is not None
+    }
+    assert {name: n for name, n in lengths.items() if n > MOST_LINES_OF_A_FUNCTION} == {}
+
+
+def test_each_module_has_its_test() -> None:
+    missing = [
+        name_of(path)
+        for path in sources()
+        if path.name != "__init__.py"
+        and name_of(path) not in NOT_MIRRORED
+        and not mirror(path).is_file()
+    ]
+    assert missing == []
+
+
+def test_each_exception_is_still_one() -> None:
+    for name in NOT_MIRRORED:
+        assert (ROOT / name).is_file()
+        assert not mirror(ROOT / name).is_file()
+
+
+def mirror(path: Path) -> Path:
+    return ROOT / "tests" / path.relative_to(ROOT).with_name(f"test_{path.name}")
+
+
+def test_no_file_names_a_registry_or_a_place_on_ones_own_machine() -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a checkout: there is no telling which files are ours")
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
+    foreign = re.compile("|".join(FOREIGN))
+    found = []
+    for name in listed.stdout.decode().split("\0"):
+        path = ROOT / name
+        if not path.is_file():
+            continue
+        text = path.read_bytes().decode("utf-8", "replace")
+        found += [f"{name}: {match[0]}" for match in foreign.finditer(text)]
+    assert found == []
