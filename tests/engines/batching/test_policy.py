@@ -96,7 +96,10 @@ def test_equally_urgent_items_are_taken_as_they_came() -> None:
     assert four.take(now=0) == ["d", "b", "c", "a"]
 
 
-def test_a_batch_of_none_is_refused() -> None:
+def test_batches_of_one_are_fine_and_batches_of_none_are_refused() -> None:
+    ones = policy(expected=9, max_batch=1)
+    ones.add("a", now=0)
+    assert ones.take(now=0) == ["a"]
     with pytest.raises(ValueError, match="at least 1, got 0"):
         BatchPolicy[str](max_batch=0, window_ms=15)
 

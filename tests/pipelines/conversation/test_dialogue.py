@@ -46,7 +46,7 @@ def spoken(*phrases: tuple[str, float]) -> AgentItem:
 
 def test_items_are_appended_and_told_what_they_follow() -> None:
     dialogue = Dialogue()
-    assert dialogue.last_id is None
+    assert (ids(dialogue), dialogue.last_id, len(dialogue)) == ([], None, 0)
     assert dialogue.add(CallerItem("a")) is None
     assert dialogue.add(CallerItem("b")) == "a"
     assert (ids(dialogue), dialogue.last_id, len(dialogue)) == (["a", "b"], "b", 2)

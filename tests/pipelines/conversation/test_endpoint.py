@@ -75,6 +75,13 @@ def test_a_caller_who_goes_on_after_a_pause_resumes_and_silence_starts_over() ->
     ]
 
 
+def test_the_thresholds_themselves_count_as_above_them() -> None:
+    endpointer = Endpointer(replace(SETTINGS, threshold=0.75))
+    assert borders(endpointer, (0.75, 2), (0.6, 10), (0.59, 3), (0.75, 1), (0.6, 6)) == [
+        (2, Border.STARTED)
+    ]
+
+
 def test_between_the_thresholds_what_was_going_on_goes_on() -> None:
     speech = borders(Endpointer(SETTINGS), (LOUD, 2), (BETWEEN, 20))
     assert speech == [(2, Border.STARTED)]

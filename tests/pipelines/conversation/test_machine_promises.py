@@ -1,7 +1,5 @@
-"""The turn machine under arbitrary interleavings: one invariant for each of its promises.
-
-``Witness`` notes what the commands amount to; the invariants speak about its notes alone.
-"""
+"""The turn machine under arbitrary interleavings: one invariant for each of its promises, told
+of what ``Witness`` notes."""
 
 import re
 from collections import Counter

@@ -72,7 +72,7 @@ class Wire:
 def test_a_reply_goes_out_as_it_comes() -> None:
     wire = Wire()
     wire.playback.begin(1, held=False)
-    said = [ReplyText(1, "Hi."), audio(1, 200), ReplyFinished(1, Usage())]
+    said: list[Output] = [ReplyText(1, "Hi."), audio(1, 200), ReplyFinished(1, Usage())]
     assert all(wire.playback.put(output, now=0) for output in said)
     assert wire.sent == said
     assert wire.playback.epoch == 1
@@ -89,7 +89,7 @@ def test_nothing_goes_out_before_a_reply_begins() -> None:
 def test_a_held_reply_is_silent_until_it_is_released_and_plays_from_then_on() -> None:
     wire = Wire()
     wire.playback.begin(1, held=True)
-    said = [ReplyText(1, "Hi."), audio(1, 200), audio(1, 300)]
+    said: list[Output] = [ReplyText(1, "Hi."), audio(1, 200), audio(1, 300)]
     assert all(wire.playback.put(output, now=0) for output in said)
     assert (wire.sent, wire.playback.heard_ms(900), wire.playback.lead_ms(900)) == ([], 0, 500)
     wire.playback.release(1, now=1_000)
