@@ -62,7 +62,8 @@ class ReplyCancelled:
 
 @dataclass(frozen=True, slots=True)
 class ReplyEnded:
-    """The reply has said all it had to say, or has failed."""
+    """The reply has said all it had to say, or has failed. Of one that is held this is not told
+    until it is released: its end is held with the rest."""
 
     epoch: int
 
