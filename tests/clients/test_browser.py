@@ -1,0 +1,90 @@
+"""The page, in a headless Chromium whose microphone plays real speech, against a real server."""
+
+import asyncio
+import shutil
+import sys
+
+import numpy as np
+import pytest
+import soundfile
+from playwright.async_api import Page, async_playwright, expect
+
+from engines.models import ModelStore
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+FLAGS = [
+    "--no-sandbox",
+    "--use-fake-device-for-media-stream",
+    "--use-fake-ui-for-media-stream",
+    "--autoplay-policy=no-user-gesture-required",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="needs Debian's package chromium"),
+]
+
+
+@pytest.fixture(scope="module")
+def speech(tmp_path_factory):
+    """A sentence, and then silence for long enough to be answered: Chromium plays it in a loop."""
+    clip = next(iter(sorted(ModelStore().path("speech").glob("*.wav"))))
+    samples, rate = soundfile.read(clip, dtype="int16")
+    path = tmp_path_factory.mktemp("microphone") / "speech.wav"
+    soundfile.write(path, np.concatenate([samples, np.zeros(rate * 8, np.int16)]), rate)
+    return path
+
+
+@pytest.fixture
+async def server():
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "voice.cli", "serve", "--scripted", "--port", "0"),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    async for line in process.stdout:
+        if line.startswith(b"READY"):
+            break
+    yield line.split()[1].decode()
+    process.terminate()
+    await process.wait()
+
+
+@pytest.fixture
+async def page(speech):
+    async with async_playwright() as playwright:
+        flags = [*FLAGS, f"--use-file-for-fake-audio-capture={speech}"]
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
+        page = await browser.new_page()
+        page.problems = []
+        page.on("pageerror", lambda error: page.problems.append(str(error)))
+        page.on("console", lambda said: said.type == "error" and page.problems.append(said.text))
+        yield page
+        await browser.close()
+
+
+async def test_speech_goes_in_and_audio_and_captions_come_out(page: Page, server):
+    await page.goto(server)
+    await page.click("#orb")
+    await expect(page.locator("#captions [data-role=user]")).to_contain_text("please tell me")
+    agent = page.locator("#captions [data-role=agent]").first
+    await expect(agent).to_contain_text("The scripted model answers", timeout=20_000)
+    await expect(page.locator("body")).to_have_attribute("data-state", "speaking")
+    await page.wait_for_function("Number(document.body.dataset.playedMs) > 500")
+    await expect(page.locator("#turns li")).to_have_count(1)
+    assert page.problems == []
+
+
+async def test_escape_silences_the_agent_and_what_was_not_heard_is_cut(page: Page, server):
+    await page.goto(server)
+    await page.fill("#text", "Hello?")
+    await page.press("#text", "Enter")
+    await expect(page.locator("body")).to_have_attribute("data-state", "speaking")
+    await page.keyboard.press("Escape")
+    await expect(page.locator("body")).not_to_have_attribute("data-state", "speaking")
+    agent = page.locator("#captions [data-role=agent]").first
+    await expect(agent).to_have_attribute("data-interrupted", "true")
+    await expect(page.locator("#events [data-type='conversation.item.truncated']")).to_have_count(1)
+    assert page.problems == []
