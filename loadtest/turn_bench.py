@@ -66,7 +66,7 @@ async def call(port: int, clips: list[Clip], options: argparse.Namespace) -> lis
             "input": {
                 "turn_detection": {"type": "server_vad", "silence_duration_ms": options.silence}
             }
-        }
+        },
     }
     done: list[Turn] = []
 

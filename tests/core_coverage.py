@@ -1,6 +1,6 @@
 """The gate of the pure core: each of its modules, every branch, by its mirrored tests alone.
 
-    python -m tests.core_coverage
+python -m tests.core_coverage
 """
 
 from __future__ import annotations

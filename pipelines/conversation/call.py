@@ -242,7 +242,7 @@ class Call:
             item = self._turn_items[command.turn] = CallerItem(self._new_id(), spoken=True)
         previous = self.dialogue.add(item)
         self._turn_ms[command.turn] = self._hearing.duration_ms
-        self._hearing.close()
+        self._hearing.close(command.quiet_ms)
         self._door.turn_committed(item, command.at_ms, previous)
 
     def _discard_turn(self, command: DiscardTurn) -> None:

@@ -51,6 +51,8 @@ class Endpointer:
     def __init__(self, settings: EndpointSettings) -> None:
         self.position = 0
         """Windows heard since the call began."""
+        self.quiet_ms = 0
+        """The silence at the end of the turn that STOPPED has last told of."""
         self.speaking = False
         self._paused = False
         self._loud = 0
@@ -113,8 +115,7 @@ class Endpointer:
             self._quiet_since = None
             return Border.RESUMED
         if self.position - self._started_at >= self._max_turn:
-            self.reset()
-            return Border.STOPPED
+            return self._stop(quiet=0)
         if loud:
             self._quiet_since = None
             return None
@@ -126,12 +127,16 @@ class Endpointer:
 
     def _grow_quiet(self, quiet: int) -> Border | None:
         if quiet >= self._silence:
-            self.reset()
-            return Border.STOPPED
+            return self._stop(quiet)
         if quiet >= self._ahead and not self._paused:
             self._paused = True
             return Border.PAUSED
         return None
+
+    def _stop(self, quiet: int) -> Border:
+        self.quiet_ms = quiet * WINDOW_MS
+        self.reset()
+        return Border.STOPPED
 
 
 def _windows(milliseconds: int) -> int:

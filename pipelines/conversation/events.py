@@ -98,10 +98,12 @@ class OpenTurn:
 
 @dataclass(frozen=True, slots=True)
 class CommitTurn:
-    """The caller's turn is over, at ``at_ms`` of the call's audio."""
+    """The caller's turn is over, at ``at_ms`` of the call's audio, after ``quiet_ms`` of silence
+    that may hold the soft beginning of the next turn."""
 
     turn: int
     at_ms: int
+    quiet_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

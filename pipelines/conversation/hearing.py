@@ -51,10 +51,13 @@ class Hearing:
         """A turn has begun: from here on all of it is kept."""
         self._open = True
 
-    def close(self) -> None:
-        """The turn is over: nothing of it belongs to the next."""
+    def close(self, quiet_ms: int = 0) -> None:
+        """The turn is over: nothing of it belongs to the next but the silence at its end, in
+        which a soft first sound may hide."""
         self._open = self.overflowed = False
-        self._windows.clear()
+        kept = min(quiet_ms // WINDOW_MS, self._preroll)
+        while len(self._windows) > kept:
+            self._windows.popleft()
 
     def audio(self) -> Pcm:
         """All that is kept, at 16 kHz."""

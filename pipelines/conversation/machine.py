@@ -157,14 +157,17 @@ class TurnMachine:
         self._open.take = self._open.text = None
         self._drop_prepared_reply()
 
-    def _end_turn(self, now: int) -> None:
+    def _stop_turn(self, now: int) -> None:
+        self._end_turn(now, self._endpointer.quiet_ms)
+
+    def _end_turn(self, now: int, quiet_ms: int = 0) -> None:
         turn, self._open = self._open, None
         if turn is None:
             return
         self._endpointer.reset()
         if turn.take is None:
             self._transcribe(turn, ahead=False)
-        self._do(CommitTurn(turn.number, self.position_ms))
+        self._do(CommitTurn(turn.number, self.position_ms, quiet_ms))
         if turn.text is not None:
             self._accept(turn, turn.text)
             return
@@ -301,7 +304,7 @@ _ON_BORDER: dict[Border, Callable[[TurnMachine, int], None]] = {
     Border.STARTED: TurnMachine._begin_turn,
     Border.PAUSED: TurnMachine._work_ahead,
     Border.RESUMED: TurnMachine._forget_ahead,
-    Border.STOPPED: TurnMachine._end_turn,
+    Border.STOPPED: TurnMachine._stop_turn,
 }
 
 _ON_EVENT: dict[type[Any], Callable[[TurnMachine, Any, int], None]] = {

@@ -8,7 +8,7 @@ and one that is held keeps what it is given until it is released.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pipelines.conversation.events import Output, ReplyAudio
 
@@ -34,8 +34,13 @@ class Player:
         return max(0.0, self._ends_at - now)
 
     def heard_ms(self, now: float) -> float:
-        """Audio that has been heard."""
-        return self.sent_ms - self.lead_ms(now)
+        """Audio that has been heard; what is still sounding of a reply before comes first."""
+        return max(0.0, self.sent_ms - self.lead_ms(now))
+
+    def flush(self, now: float) -> None:
+        """The listener has thrown away what it had not played."""
+        self.sent_ms = self.heard_ms(now)
+        self._ends_at = min(self._ends_at, now)
 
 
 class Playback:
@@ -65,7 +70,7 @@ class Playback:
         self._open = True
         self._held = [] if held else None
         self._held_ms = 0.0
-        self._player = Player()
+        self._player = replace(self._player, sent_ms=0.0)
 
     def put(self, output: Output, now: float) -> bool:
         """Send, hold or drop; False says that the reply is stale and may as well stop."""
@@ -88,10 +93,14 @@ class Playback:
             self.put(output, now)
 
     def stop(self, epoch: int) -> None:
-        """Let nothing more of this reply out. What has been sent of it can still be asked for."""
+        """Let nothing more of this reply out. What was heard of it can still be asked for."""
         if epoch == self._epoch:
             self._open = False
             self._held, self._held_ms = None, 0.0
+
+    def flush(self, now: float) -> None:
+        """An interrupted listener has thrown away what it had not played."""
+        self._player.flush(now)
 
     def lead_ms(self, now: float) -> float:
         """How far the current reply is ahead of its listener, held audio included."""

@@ -81,8 +81,10 @@ class Speaker:
 
     def cut_what_was_not_heard(self) -> None:
         """An interrupted listener has heard what the ledger says, until the client says better."""
+        now = self._now()
+        self._playback.flush(now)
         if self._item is not None and self._item.heard_ms is None:
-            self._item.cut(self._playback.heard_ms(self._now()))
+            self._item.cut(self._playback.heard_ms(now))
 
     def close(self) -> None:
         """Stop making the reply, if there is one."""

@@ -42,6 +42,18 @@ def test_nothing_of_a_turn_belongs_to_the_next() -> None:
     assert heard(hearing) == [5, 6]
 
 
+def test_the_silence_after_a_turn_may_be_the_preroll_of_the_next() -> None:
+    hearing = Hearing(preroll_ms=64, most_ms=10_000)
+    hearing.open()
+    hear(hearing, 1, 2, 3, 4, 5)
+    hearing.close(quiet_ms=32)
+    assert heard(hearing) == [5]
+    hearing.open()
+    hear(hearing, 6, 7, 8)
+    hearing.close(quiet_ms=96)
+    assert heard(hearing) == [7, 8], "no more than a pre-roll"
+
+
 def test_a_turn_beyond_its_bound_keeps_its_beginning_and_says_so() -> None:
     hearing = Hearing(preroll_ms=0, most_ms=96)
     hearing.open()

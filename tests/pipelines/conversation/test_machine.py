@@ -82,7 +82,10 @@ def test_a_spoken_turn_is_opened_transcribed_committed_and_answered() -> None:
     assert caller.pauses(10) == []
     assert caller.speaks() == [OpenTurn(1, 10 * WINDOW_MS - 300)]
     # The take comes before the commit: a commit frees the turn's audio.
-    assert caller.stops() == [Transcribe(1, 1, ahead=False), CommitTurn(1, 36 * WINDOW_MS)]
+    assert caller.stops() == [
+        Transcribe(1, 1, ahead=False),
+        CommitTurn(1, 36 * WINDOW_MS, quiet_ms=SILENCE * WINDOW_MS),
+    ]
     assert caller.happens(TranscriptArrived(1, "hello")) == [
         AcceptTranscript(1, "hello"),
         StartReply(1),
@@ -101,7 +104,7 @@ def test_a_reply_is_prepared_in_the_pause_and_released_with_the_commit() -> None
     assert caller.happens(TranscriptArrived(1, "hello")) == [PrepareReply(1, "hello")]
     assert not caller.machine.replying, "nobody may know of it yet"
     assert caller.pauses(SILENCE - AHEAD) == [
-        CommitTurn(1, 26 * WINDOW_MS),
+        CommitTurn(1, 26 * WINDOW_MS, quiet_ms=SILENCE * WINDOW_MS),
         AcceptTranscript(1, "hello"),
         ReleaseReply(1),
     ]
@@ -395,4 +398,7 @@ def test_a_turn_that_detection_has_opened_stays_open_while_detection_is_off() ->
     assert caller.speaks(1) == [DropReply(1)], "the words that were worked ahead are outdated"
     assert caller.stops() == []
     caller.machine.configure(NO_SPECULATION)
-    assert caller.stops() == [Transcribe(1, 2, ahead=False), CommitTurn(1, 48 * WINDOW_MS)]
+    assert caller.stops() == [
+        Transcribe(1, 2, ahead=False),
+        CommitTurn(1, 48 * WINDOW_MS, quiet_ms=SILENCE * WINDOW_MS),
+    ]

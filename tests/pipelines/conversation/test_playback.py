@@ -149,6 +149,26 @@ def test_an_epoch_that_does_not_rise_is_refused(epoch: int) -> None:
     assert wire.playback.put(ReplyText(2, "still here"), now=0)
 
 
+def test_a_reply_is_heard_after_what_still_sounds_of_the_one_before() -> None:
+    playback = Playback(lambda _: None)
+    playback.begin(1, held=False)
+    playback.put(audio(1, 1_000), now=0)
+    playback.begin(2, held=False)
+    playback.put(audio(2, 500), now=400)
+    assert [playback.heard_ms(now) for now in (400, 1_000, 1_200, 1_500)] == [0, 0, 200, 500]
+
+
+def test_a_listener_who_flushed_hears_nothing_more_of_what_was_sent() -> None:
+    playback = Playback(lambda _: None)
+    playback.begin(1, held=False)
+    playback.put(audio(1, 1_000), now=0)
+    playback.flush(now=300)
+    assert playback.heard_ms(9_000) == 300
+    playback.begin(2, held=False)
+    playback.put(audio(2, 500), now=350)
+    assert playback.heard_ms(450) == 100
+
+
 def test_a_reply_that_is_stopped_while_it_is_let_out_stops_there() -> None:
     sent: list[Output] = []
 
