@@ -31,10 +31,11 @@ _BATCH_TOKENS: Final = 32
 """Tokens evaluated at a go, about 110 ms on two cores: what a caller who is let in, or a
 prompt that is given up, waits at worst. 512 would be faster by less than a tenth."""
 
-_SPIN_COUNT: Final = "300"
+_SPIN_COUNT: Final = "1000"
 """How long OpenMP threads spin before they sleep at a barrier. By its default, some
 milliseconds, two threads fall from 70 to 3 tokens a second as soon as one other process wants a
-core. Measured with ``python -m loadtest.llm_tts_bench --contended``."""
+core. With this they write 76, and 30 beside another; with 300 it is 46 and 36, with 3000 it is 77
+and 22. Measured with ``python -m loadtest.llm_tts_bench --contended``."""
 
 _PROMPT_CACHE_MIB: Final = 256
 """Where llama.cpp keeps the prompts of calls that have lost their slot to others."""
@@ -50,16 +51,13 @@ _LEAST_ROOM: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """``slots``: answers written at the same time. ``threads`` read a prompt, and
-    ``writing_threads`` write the answer: each of its tokens is so little work that a second
-    thread is mostly waited for, twice as long where the cores have other things to do too.
-    ``context``: tokens of one dialogue, its answer included; the oldest turns are left out where
-    it is longer. ``max_tokens`` and ``temperature`` hold where a request names none."""
+    """``slots``: answers written at the same time. ``context``: tokens of one dialogue, its
+    answer included; the oldest turns are left out where it is longer. ``max_tokens`` and
+    ``temperature`` hold where a request names none."""
 
     model: str = "smollm2-135m"
     slots: int = 4
     threads: int = 2
-    writing_threads: int = 1
     context: int = 2048
     max_tokens: int = 120
     temperature: float = 0.3
@@ -227,9 +225,9 @@ class SmolLm2:
         params.n_batch = params.n_ubatch = max(_BATCH_TOKENS, options.slots)
         params.cache_ram_mib = _PROMPT_CACHE_MIB
         params.slot_prompt_similarity = _SAME_DIALOGUE
-        params.cpuparams_batch.n_threads = options.threads
-        params.cpuparams.n_threads = options.writing_threads
-        params.cpuparams_batch.poll = params.cpuparams.poll = 0
+        for threads in (params.cpuparams, params.cpuparams_batch):
+            threads.n_threads = options.threads
+            threads.poll = 0
         return params
 
 

@@ -18,9 +18,10 @@ from engines.batching.policy import BatchPolicy
 from engines.ports import FloatArray, Vad
 from engines.vad.resampling import Polyphase
 
-OnWindow: TypeAlias = Callable[[Samples, float], None]
-"""Called on the loop with a window (512,) int16 at 16 kHz, the callee's to keep, and its speech
-probability. It must not raise: it stands between calls that have nothing to do with each other."""
+OnWindow: TypeAlias = Callable[[Samples, float, float], None]
+"""Called on the loop with a window (512,) int16 at 16 kHz, the callee's to keep, its speech
+probability, and its level in dB of full scale. It must not raise: it stands between calls that
+have nothing to do with each other."""
 
 _SILENT_AFTER_MS: Final = 100.0
 """A socket that has sent nothing for so long is not waited for."""
@@ -187,11 +188,12 @@ class Ears:
         """Hear all windows that wait in one ear, out of turn."""
         windows = ear.resampler.convert(ear.take_windows())
         slot = np.array([ear.slot])
-        for window, samples in zip(windows, _samples(windows), strict=True):
+        heard = zip(windows, _samples(windows), _levels_db(windows), strict=True)
+        for window, samples, level_db in heard:
             if ear.closed:
                 return
             probability = float(self._vad.step(slot, window[None])[0]) if ear.judged else 0.0
-            ear.on_window(samples.copy(), probability)
+            ear.on_window(samples.copy(), probability, level_db)
 
     def forget(self, ear: Ear) -> None:
         """An ear was closed."""
@@ -235,14 +237,20 @@ class Ears:
         windows = resampler.convert(rows[: len(heard)])
         slots = np.fromiter((ear.slot for ear in heard), np.intp, len(heard))
         probabilities = self._vad.step(slots, windows).tolist()
-        samples = _samples(windows)
+        samples, levels_db = _samples(windows), _levels_db(windows)
         self.batches += 1
         self.windows += len(heard)
         for index, ear in enumerate(heard):
             if not ear.closed:
-                ear.on_window(samples[index].copy(), probabilities[index])
+                ear.on_window(samples[index].copy(), probabilities[index], levels_db[index])
 
 
 def _samples(windows: FloatArray) -> Samples:
     samples: Samples = np.clip(windows * FULL_SCALE, -FULL_SCALE, FULL_SCALE - 1).astype(np.int16)
     return samples
+
+
+def _levels_db(windows: FloatArray) -> list[float]:
+    power = np.einsum("ij,ij->i", windows, windows) / windows.shape[1]
+    levels: list[float] = (10.0 * np.log10(power + 1e-10)).tolist()
+    return levels

@@ -171,9 +171,9 @@ class Call:
 
     # --- events to commands -------------------------------------------------------------
 
-    def _hear_window(self, window: Samples, probability: float) -> None:
+    def _hear_window(self, window: Samples, probability: float, level_db: float) -> None:
         self._hearing.add(window)
-        self._happen_between_calls(WindowHeard(probability))
+        self._happen_between_calls(WindowHeard(probability, level_db))
 
     def _happen_between_calls(self, event: Event) -> None:
         """Take an event in a callback of the loop, which belongs to no task of this call: a bug

@@ -19,9 +19,11 @@ from engines.ports import ToolCall, Usage
 
 @dataclass(frozen=True, slots=True)
 class WindowHeard:
-    """The VAD has judged one more window of the caller's audio."""
+    """The VAD has judged one more window of the caller's audio; ``level_db`` is its loudness, in
+    dB of full scale."""
 
     probability: float
+    level_db: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,7 +135,7 @@ class TurnMachine:
         if not self.settings.detect:
             self._endpointer.skip()
             self._forget_ahead(now)  # nobody watches any more whether the caller goes on
-        elif border := self._endpointer.hear(event.probability):
+        elif border := self._endpointer.hear(event.probability, event.level_db):
             _ON_BORDER[border](self, now)
 
     def _begin_turn(self, _now: int) -> None:

@@ -25,45 +25,31 @@ _ABBREVIATION = re.compile(
     re.IGNORECASE,
 )
 _LIST_NUMBER = re.compile(r"(?:^|\n)\s*\d{1,3}\.$")
-_JOINTS = frozenset(
-    [
-        "and",
-        "but",
-        "or",
-        "so",
-        "because",
-        "that",
-        "which",
-        "who",
-        "when",
-        "where",
-        "while",
-        "if",
-        "as",
-        "since",
-        "to",
-        "for",
-        "with",
-        "in",
-        "on",
-        "at",
-        "from",
-        "about",
-        "into",
-        "of",
-    ]
-)
+_JOINING = """
+and but or nor so because that which who what when where why how while if as since though than to
+for with without in on at from about into of by across through over under after before during
+between near around like
+"""
+_LEANING = """
+the a an my your his her its our their this these those some any every no not very is are was were
+be been am will would can could should may might must do does did have has had i he she we they
+"""
+_JOINTS = frozenset(_JOINING.split())
+"""Words before which a voice may pause."""
+
+_NO_LAST_WORD = _JOINTS | frozenset(_LEANING.split())
+"""Words after which it may not: they lean on the next."""
 
 
 @dataclass(frozen=True, slots=True)
 class PhraseSettings:
     """Sizes in words. The first phrase ends at a clause of at least ``first_clause`` words, else
-    before a joining word after ``first_joint``, else after ``first_most``. A later phrase is a
+    before a joining word after ``first_joint``, else within ``first_most``. A later phrase is a
     sentence; one above ``most`` is cut at the last clause within them, or hard."""
 
     first_clause: int = 2
-    first_joint: int = 4
-    first_most: int = 7
+    first_joint: int = 3
+    first_most: int = 6
     most: int = 40
 
 
@@ -124,12 +110,14 @@ class PhraseSplitter:
         """Where to cut a phrase that has no clause yet, after the place that shows it: before a
         joining word, or where it has become long. The last word may still be growing."""
         whole = [word for word in words if word.end() < len(self._text)]
+        names = [word.group().lower() for word in whole]
         for position in range(self._settings.first_joint, len(whole)):
-            if whole[position].group().lower() in _JOINTS:
+            if names[position] in _JOINTS and names[position - 1] not in _NO_LAST_WORD:
                 yield whole[position].end(), whole[position - 1].end()
-        if len(whole) >= self._settings.first_most:
-            end = whole[self._settings.first_most - 1].end()
-            yield end, end
+        most = self._settings.first_most
+        if len(whole) >= most:
+            fits = (size for size in range(most, 1, -1) if names[size - 1] not in _NO_LAST_WORD)
+            yield whole[most - 1].end(), whole[next(fits, most) - 1].end()
 
     def _overlong_end(self, words: list[re.Match[str]]) -> int:
         """The last clause that ends within the allowed words, else all of them."""

@@ -117,10 +117,10 @@ def called(server):
 
 
 async def test_the_model_is_loaded_for_slots_and_threads_and_listens_nowhere(llama):
-    async with warm(llama, slots=3, threads=4, writing_threads=2, context=512) as (_, server):
+    async with warm(llama, slots=3, threads=3, context=512) as (_, server):
         params = server.params
     assert (params.n_parallel, params.n_ctx) == (3, 1536)
-    assert (params.cpuparams_batch.n_threads, params.cpuparams.n_threads) == (4, 2)
+    assert (params.cpuparams_batch.n_threads, params.cpuparams.n_threads) == (3, 3)
     assert params.model.path == f"{llama}/model.gguf"
     assert params.hostnames[0].endswith(".sock")
     assert not Path(params.hostnames[0]).parent.exists()

@@ -20,11 +20,13 @@ class Heard:
     def __init__(self) -> None:
         self.windows: list[NDArray[np.int16]] = []
         self.probabilities: list[float] = []
+        self.levels_db: list[float] = []
         self.at_ms: list[float] = []
 
-    def __call__(self, window: NDArray[np.int16], probability: float) -> None:
+    def __call__(self, window: NDArray[np.int16], probability: float, level_db: float) -> None:
         self.windows.append(window)
         self.probabilities.append(probability)
+        self.levels_db.append(level_db)
         self.at_ms.append(asyncio.get_running_loop().time() * 1000)
 
     @property
@@ -67,6 +69,8 @@ async def test_what_is_loud_is_loud_in_its_own_window(vad: Any) -> None:
     heard = await hear_in_pieces(Ears(vad), 24_000, np.array_split(samples, 50))
     loud = [index for index, p in enumerate(heard.probabilities) if p > 0.9]
     assert loud == [4, 5, 6, 7, 8]  # the filter's delay shows in a fifth
+    assert heard.levels_db[5:7] == pytest.approx([-10.3, -10.3], abs=0.1)
+    assert heard.levels_db[2] == pytest.approx(-100.0)
 
 
 @pytest.mark.parametrize("rate", [8_000, 24_000])
@@ -307,8 +311,8 @@ async def test_an_ear_closed_by_its_own_window_hears_no_further_one(vad: Any) ->
     ears, heard = Ears(vad), Heard()
     closing: list[Ear] = []
 
-    def close(window: NDArray[np.int16], probability: float) -> None:
-        heard(window, probability)
+    def close(window: NDArray[np.int16], probability: float, level_db: float) -> None:
+        heard(window, probability, level_db)
         closing[0].close()
 
     closing.append(ears.open(16_000, close))

@@ -183,3 +183,41 @@ def test_silence_is_counted_in_windows(silence: int, speech: int) -> None:
     settings = EndpointSettings(silence_ms=silence * WINDOW_MS, ahead_ms=40 * WINDOW_MS)
     told = borders(Endpointer(settings), (LOUD, speech), (QUIET, 60))
     assert told == [(2, Border.STARTED), (speech + silence, Border.STOPPED)]
+
+
+# --- where the sound ended ------------------------------------------------------------------
+
+
+def silence_until_stopped(levels_db: list[float], lag: int) -> int:
+    """Windows from the first that is soft to STOPPED, where the VAD falls silent ``lag`` late."""
+    endpointer = Endpointer(EndpointSettings(silence_ms=320))
+    for _ in range(10):
+        endpointer.hear(1.0, -20.0)
+    for soft, level_db in enumerate(levels_db, start=1):
+        if endpointer.hear(0.9 if soft <= lag else 0.0, level_db) is Border.STOPPED:
+            return soft
+    raise AssertionError("the turn did not end")
+
+
+def test_silence_is_counted_from_where_the_sound_ended_not_from_where_the_vad_noticed() -> None:
+    assert silence_until_stopped([-60.0] * 30, lag=0) == 10
+    assert silence_until_stopped([-60.0] * 30, lag=3) == 10
+
+
+def test_what_is_soft_for_long_while_the_vad_hears_speech_is_a_soft_word() -> None:
+    assert silence_until_stopped([-60.0] * 30, lag=7) == 14
+
+
+def test_in_noise_silence_is_what_the_vad_says() -> None:
+    assert silence_until_stopped([-30.0] * 30, lag=3) == 13
+
+
+def test_the_loudness_of_one_turn_is_no_measure_for_the_next() -> None:
+    endpointer = Endpointer(EndpointSettings(silence_ms=64))
+    for _ in range(3):
+        endpointer.hear(1.0, 0.0)
+    while endpointer.hear(0.0, -50.0) is not Border.STOPPED:
+        pass
+    for _ in range(3):
+        endpointer.hear(1.0, -40.0)
+    assert endpointer.hear(0.0, -40.0) is None, "a soft voice still sounds"
