@@ -145,7 +145,11 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """A dialogue to be continued. ``tool_choice``: auto, none, required, or a tool's name."""
+    """A dialogue to be continued. ``tool_choice``: auto, none, required, or a tool's name.
+
+    ``max_tokens`` 0 asks for no answer: it tells what will be asked before long, and a model that
+    keeps prompts may read it now. Its stream holds a Usage and no text.
+    """
 
     messages: tuple[Message, ...]
     tools: tuple[Tool, ...] = ()

@@ -190,6 +190,12 @@ class ScriptedLlm(Scripted[ChatRequest, Delta]):
         self._first = tuple(map(_delta, options.script))
         self._after_tool = tuple(map(_delta, options.tool_script))
 
+    def open(self, request: ChatRequest) -> AbstractAsyncContextManager[AsyncIterator[Delta]]:
+        """The script; of a request that wants no answer, neither delays nor failures either."""
+        if request.max_tokens == 0:
+            return _nothing_to_say()
+        return super().open(request)
+
     def script(self, request: ChatRequest) -> Iterable[Delta]:
         last = request.messages[-1].role if request.messages else "user"
         items = self._after_tool if last == "tool" else self._first
@@ -197,6 +203,14 @@ class ScriptedLlm(Scripted[ChatRequest, Delta]):
         calls = any(isinstance(item, ToolCallDelta) for item in given)
         reason = "length" if len(given) < len(items) else "tool_calls" if calls else "stop"
         return (*given, Usage(len(request.messages), len(given), 0, reason))
+
+
+@asynccontextmanager
+async def _nothing_to_say() -> AsyncGenerator[AsyncIterator[Delta], None]:
+    async def deltas() -> AsyncGenerator[Delta, None]:
+        yield Usage(finish_reason="skipped")
+
+    yield deltas()
 
 
 class ScriptedTts(Scripted[SpeechRequest, Pcm]):

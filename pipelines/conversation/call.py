@@ -235,6 +235,8 @@ class Call:
         self._door.turn_opened(item.id, command.at_ms)
         if self.settings.turns.interrupt_response:
             self._speaker.cut_what_was_not_heard()
+        if self.settings.turns.create_response and self.settings.turns.speculate:
+            self._speaker.read_ahead(self.settings)
 
     def _commit_turn(self, command: CommitTurn) -> None:
         item = self._turn_items.get(command.turn)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
-from engines.ports import ChatRequest, Priority
+from engines.ports import ChatRequest, EngineError, Priority
 from pipelines.conversation.dialogue import AgentItem, Dialogue, ToolCallItem
 from pipelines.conversation.events import (
     Event,
@@ -21,6 +23,8 @@ from pipelines.conversation.events import (
 from pipelines.conversation.playback import Playback
 from pipelines.conversation.ports import CallSettings, Door, Engines, Observer
 from pipelines.conversation.reply import Reply, ReplyPlan
+
+logger = logging.getLogger(__name__)
 
 
 class Speaker:
@@ -48,8 +52,16 @@ class Speaker:
         self._loop = asyncio.get_running_loop()
         self._playback = Playback(self._emit)
         self._making: asyncio.Task[None] | None = None
+        self._reading: asyncio.Task[None] | None = None
         self._item: AgentItem | None = None
         self._spoken = True
+
+    def read_ahead(self, settings: CallSettings) -> None:
+        """The caller has begun to speak: the model may read all that was said before."""
+        chat = self._chat(settings)
+        self._reading = self._tasks.create_task(
+            self._read(replace(chat, max_tokens=0, priority=Priority.BATCH))
+        )
 
     def prepare(self, epoch: int, settings: CallSettings, heard: str) -> None:
         """Work out what to answer if ``heard`` is what the caller has said."""
@@ -88,12 +100,13 @@ class Speaker:
 
     def close(self) -> None:
         """Stop making the reply, if there is one."""
-        if self._making is not None:
-            self._making.cancel()
-            self._making = None
+        for task in (self._reading, self._making):
+            if task is not None:
+                task.cancel()
+        self._reading = self._making = None
 
-    def _begin(self, epoch: int, settings: CallSettings, heard: str = "") -> None:
-        chat = ChatRequest(
+    def _chat(self, settings: CallSettings, heard: str = "") -> ChatRequest:
+        return ChatRequest(
             self._dialogue.messages(settings.instructions, heard),
             settings.tools,
             settings.tool_choice,
@@ -101,6 +114,17 @@ class Speaker:
             settings.temperature,
             Priority.SPECULATIVE if heard else Priority.FINAL,
         )
+
+    async def _read(self, chat: ChatRequest) -> None:
+        try:
+            async with self._engines.llm.open(chat) as deltas:
+                async for _ in deltas:
+                    pass
+        except EngineError as error:
+            logger.debug("nothing was read ahead: %s", error)  # the reply will tell the caller
+
+    def _begin(self, epoch: int, settings: CallSettings, heard: str = "") -> None:
+        chat = self._chat(settings, heard)
         self._item, self._spoken = None, settings.spoken
         self._playback.begin(epoch, held=bool(heard))
         reply = Reply(

@@ -55,7 +55,7 @@ async def test_llm_streams_three_sentences_of_twelve_tokens_and_their_usage():
     assert usage == Usage(1, 36, 0, "stop")
 
 
-@pytest.mark.parametrize(("limit", "reason"), [(0, "length"), (5, "length"), (36, "stop")])
+@pytest.mark.parametrize(("limit", "reason"), [(0, "skipped"), (5, "length"), (36, "stop")])
 async def test_llm_stops_at_the_token_limit(limit, reason):
     *deltas, usage = await all_of(ScriptedLlm(), replace(QUESTION, max_tokens=limit))
     assert (len(deltas), usage.output_tokens, usage.finish_reason) == (limit, limit, reason)

@@ -51,7 +51,8 @@ class Asked:
         self.requests: list[Any] = []
 
     def open(self, request: Any) -> Any:
-        self.requests.append(request)
+        if getattr(request, "max_tokens", None) != 0:  # what is only read ahead asks for nothing
+            self.requests.append(request)
         return self.engine.open(request)
 
 

@@ -37,7 +37,8 @@ class Watched:
 
     @asynccontextmanager
     async def open(self, request: Any) -> AsyncIterator[AsyncIterator[Any]]:
-        self.requests.append(request)
+        if getattr(request, "max_tokens", None) != 0:  # what is only read ahead asks for nothing
+            self.requests.append(request)
         self.asked_at_ms.append(now_ms())
         self.open_now += 1
         try:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engines.ports import Priority
+from engines.ports import EngineError, Priority
 from engines.scripted import LlmOptions, ScriptedLlm, ScriptedTts
 from pipelines.conversation.dialogue import CallerItem, Dialogue
 from pipelines.conversation.events import Event, ReplyEnded
@@ -151,3 +151,23 @@ async def test_what_the_client_knows_of_the_listener_is_not_written_over(
     item.cut(250)
     speaking.speaker.cut_what_was_not_heard()
     assert item.heard_ms == 250
+
+
+async def test_the_model_reads_what_was_said_while_the_caller_speaks(speaking: Speaking) -> None:
+    speaking.dialogue.add(CallerItem("a", "Who are you?"))
+    speaking.speaker.read_ahead(SETTINGS)
+    await asyncio.sleep(1)
+    request = speaking.llm.requests[0]
+    assert [message.content for message in request.messages] == ["Be brief.", "Who are you?"]
+    assert (request.max_tokens, request.priority) == (0, Priority.BATCH)
+    assert speaking.door.story == [], "nobody hears of it"
+
+
+async def test_a_model_that_cannot_read_ahead_fails_nothing(speaking: Speaking) -> None:
+    def refuse(request: Any) -> Any:
+        raise EngineError("llm", "unavailable", "not now")
+
+    speaking.llm.open = refuse
+    speaking.speaker.read_ahead(SETTINGS)
+    await asyncio.sleep(1)
+    assert (speaking.door.story, speaking.events) == ([], [])
