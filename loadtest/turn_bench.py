@@ -38,6 +38,7 @@ def main() -> int:
     parser.add_argument("--speech", type=Path, help="clips with transcripts.json (the store's)")
     parser.add_argument("--silence", type=int, default=500, help="silence_duration_ms")
     parser.add_argument("--callers", type=int, default=1)
+    parser.add_argument("--most", type=int, help="of the clips, only so many")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--port", type=int, default=8898)
     parser.add_argument("--set", action="append", default=[], help="a setting of the server's")
@@ -45,7 +46,7 @@ def main() -> int:
     options = parser.parse_args()
     folder = options.speech or ModelStore().path("speech")
     texts = json.loads((folder / "transcripts.json").read_text())
-    clips = [Clip(name, read_recording(folder / name)) for name in sorted(texts)]
+    clips = [Clip(name, read_recording(folder / name)) for name in sorted(texts)[: options.most]]
     settings = [f"--set={setting}" for setting in options.set]
     with Server(options.port, settings) as server:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
