@@ -33,6 +33,7 @@ import uvloop
 from engines.audio import Samples
 from engines.models import ModelStore
 from engines.vad import silero
+from engines.vad.ears import levels_db
 from engines.vad.resampling import Polyphase
 from loadtest.caller import FRAME_MS, FRAME_SAMPLES, RATE, Caller, append_frame
 from loadtest.server_process import Server
@@ -96,7 +97,8 @@ def _decisions(samples: Samples) -> list[float]:
     for window in range(len(samples) // resampler.samples):
         at = window * resampler.samples
         row = padded[None, at : at + resampler.history + resampler.samples]
-        border = endpointer.hear(float(vad.step(slots, resampler.convert(row))[0]))
+        heard = resampler.convert(row)
+        border = endpointer.hear(float(vad.step(slots, heard)[0]), levels_db(heard)[0])
         if border is Border.STOPPED:
             last_sample = at + resampler.samples - 1
             sent_ms.append(last_sample // FRAME_SAMPLES * FRAME_MS)
@@ -129,6 +131,8 @@ async def measure(
     overheads = [
         overhead for caller in callers for overhead in _overheads(caller, decisions, began, elapsed)
     ]
+    if not overheads:
+        raise SystemExit("no turn was answered in the measured time: give it more --seconds")
     before_mb, after_mb = await _reconnect(server, program)
     late_ms = 1000 * np.percentile([late for each in heard for late in each.late_s], 99)
     return {
@@ -147,7 +151,7 @@ async def measure(
         "mb_per_further_session": round((full_mb - one_mb) / max(1, options.sessions - 1), 2),
         "mb_after_200_hang_ups": {"before": round(before_mb, 1), "after": round(after_mb, 1)},
         "sender_late_ms_p99": round(float(late_ms), 2),
-        "valid": bool(late_ms <= 10.0 and overheads),
+        "valid": bool(late_ms <= 10.0),
     }
 
 

@@ -188,7 +188,7 @@ class Ears:
         """Hear all windows that wait in one ear, out of turn."""
         windows = ear.resampler.convert(ear.take_windows())
         slot = np.array([ear.slot])
-        heard = zip(windows, _samples(windows), _levels_db(windows), strict=True)
+        heard = zip(windows, _samples(windows), levels_db(windows), strict=True)
         for window, samples, level_db in heard:
             if ear.closed:
                 return
@@ -237,12 +237,12 @@ class Ears:
         windows = resampler.convert(rows[: len(heard)])
         slots = np.fromiter((ear.slot for ear in heard), np.intp, len(heard))
         probabilities = self._vad.step(slots, windows).tolist()
-        samples, levels_db = _samples(windows), _levels_db(windows)
+        samples, levels = _samples(windows), levels_db(windows)
         self.batches += 1
         self.windows += len(heard)
         for index, ear in enumerate(heard):
             if not ear.closed:
-                ear.on_window(samples[index].copy(), probabilities[index], levels_db[index])
+                ear.on_window(samples[index].copy(), probabilities[index], levels[index])
 
 
 def _samples(windows: FloatArray) -> Samples:
@@ -250,7 +250,8 @@ def _samples(windows: FloatArray) -> Samples:
     return samples
 
 
-def _levels_db(windows: FloatArray) -> list[float]:
+def levels_db(windows: FloatArray) -> list[float]:
+    """How loud each window (n, samples) is, in dB of full scale; -100 for digital silence."""
     power = np.einsum("ij,ij->i", windows, windows) / windows.shape[1]
     levels: list[float] = (10.0 * np.log10(power + 1e-10)).tolist()
     return levels
