@@ -15,7 +15,7 @@ import engines
 from engines.models import ModelStore
 from engines.vad.ears import Ears
 from pipelines.conversation.ports import Engines
-from voice.config import Config, ConfigError, EngineConfig, build
+from voice.config import ENGINES, Config, ConfigError, EngineConfig, build
 from voice.house import House
 from voice.metrics import Metrics
 
@@ -31,7 +31,7 @@ async def open_house(config: Config) -> AsyncIterator[House]:
     models = ModelStore(Path(config.models_dir) if config.models_dir else None)
     async with AsyncExitStack() as stack:
         made = {}
-        for kind in ("asr", "llm", "tts"):
+        for kind in ENGINES:
             engine = _make(kind, getattr(config, kind), models)
             stack.push_async_callback(engine.close)
             made[kind] = engine
@@ -45,7 +45,7 @@ async def warm_up(house: House, told: Callable[[str], None]) -> None:
     """Load every model and run it once; then the house is ready. ``told`` is given a line for
     each. Raises EngineError."""
     loop = asyncio.get_running_loop()
-    for kind in ("asr", "llm", "tts"):
+    for kind in ENGINES:
         began = loop.time()
         await getattr(house.engines, kind).warm_up()
         name = getattr(house.config, kind).engine
@@ -81,7 +81,7 @@ def _make(kind: str, config: EngineConfig, models: ModelStore) -> Any:
         raise ConfigError(
             f"{kind}.engine: {path} is no engine: it needs Options and create(options, models)"
         )
-    options = build(module.Options, config.options, f"{kind}.options")
+    options = build(module.Options, config.options, kind)
     return module.create(options, models)
 
 

@@ -1,8 +1,8 @@
 """The configuration: one TOML file, the environment, the command line; read once, here alone.
 
 A later source goes over an earlier one: defaults, file, environment (``VOICE_SERVER_PORT``,
-``VOICE_LLM_OPTIONS_BASE_URL``, and ``VOICE_API_KEYS`` for short), flags. A key that is not
-known is an error that names the nearest one that is.
+``VOICE_LLM_BASE_URL``, and ``VOICE_API_KEYS`` for short), flags. A setting that is not known is
+an error that names the nearest one that is.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
@@ -23,6 +23,8 @@ from pipelines.conversation.machine import TurnSettings
 T = TypeVar("T")
 
 PREFIX: Final = "VOICE_"
+ENGINES: Final = ("asr", "llm", "tts")
+"""The sections of the models that can be scripted."""
 
 
 class ConfigError(Exception):
@@ -58,10 +60,10 @@ class AgentConfig:
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
     """An engine by name (a module of ours: ``whisper``) or by the import path of a module of
-    yours (``my_house.my_asr``), and that module's own options."""
+    yours (``my_house.my_asr``). All other settings of its section are that module's ``Options``."""
 
     engine: str
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,25 +93,17 @@ def load(
     Raises ConfigError.
     """
     merged: dict[str, Any] = _read_file(path) if path is not None else {}
-    for names, value, source in _from_environment(environment or {}):
-        _put(merged, names, value, source)
+    for variable, value in sorted((environment or {}).items()):
+        if variable.startswith(PREFIX):
+            _put(merged, _path_of(variable), value, variable)
     if scripted:
-        merged |= {kind: {"engine": "scripted"} for kind in ("asr", "llm", "tts")}
+        merged |= {kind: {"engine": "scripted"} for kind in ENGINES}
     for setting in settings:
         name, separator, value = setting.partition("=")
         if not separator:
             raise ConfigError(f"--set {setting}: write it as section.key=value")
         _put(merged, name.split("."), value, f"--set {name}")
-    _name_default_engines(merged)
     return build(Config, merged, "")
-
-
-def _name_default_engines(merged: dict[str, Any]) -> None:
-    """Options alone are meant for the engine that is there anyway."""
-    for kind in ("vad", "asr", "llm", "tts"):
-        section = merged.setdefault(kind, {})
-        if isinstance(section, dict):
-            section.setdefault("engine", getattr(Config(), kind).engine)
 
 
 def build(kind: type[T], values: Mapping[str, Any], where: str) -> T:
@@ -117,19 +111,29 @@ def build(kind: type[T], values: Mapping[str, Any], where: str) -> T:
 
     ``where`` is the path of ``values`` in the configuration. Raises ConfigError.
     """
+    if kind is EngineConfig:
+        values = _engine_values(values, where)
     hints = get_type_hints(kind, include_extras=True)
     known = {option.name for option in dataclasses.fields(kind)}  # type: ignore[arg-type]
     built = {}
     for name, value in values.items():
         path = f"{where}.{name}" if where else name
         if name not in known:
-            raise ConfigError(f"{path}: there is no such setting.{_nearest(name, known)}")
+            near = _nearest(name, known, f"{where}." if where else "")
+            raise ConfigError(f"{path}: there is no such setting.{near}")
         built[name] = _value(hints[name], value, path)
     try:
         return kind(**built)
     except TypeError as error:
         missing = ", ".join(sorted(known - set(built)))
         raise ConfigError(f"{where}: something is missing of {missing}") from error
+
+
+def _engine_values(values: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """An engine's section as EngineConfig has it: its name, and all the rest."""
+    options = dict(values)
+    engine = options.pop("engine", getattr(Config(), where).engine)
+    return {"engine": engine, "options": options}
 
 
 def _value(hint: Any, value: Any, path: str) -> Any:
@@ -155,33 +159,28 @@ def _read_file(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: is not TOML: {error}") from error
 
 
-def _from_environment(environment: Mapping[str, str]) -> Iterable[tuple[list[str], str, str]]:
-    for variable, value in sorted(environment.items()):
-        if not variable.startswith(PREFIX):
-            continue
-        name = variable.removeprefix(PREFIX).lower()
-        names = ["server", "api_keys"] if name == "api_keys" else _path_of(name, Config)
-        if names is None:
-            known = {f"{PREFIX}{option.name.upper()}" for option in dataclasses.fields(Config)}
-            raise ConfigError(f"{variable}: there is no such setting.{_nearest(variable, known)}")
-        yield names, value, variable
+def _path_of(variable: str) -> list[str]:
+    """The setting that a variable of the environment stands for."""
+    spelled = {f"{PREFIX}API_KEYS": ["server", "api_keys"]}
+    spelled |= {PREFIX + "_".join(path).upper(): path for path in _paths(Config)}
+    if variable in spelled:
+        return spelled[variable]
+    section, _, option = variable.removeprefix(PREFIX).lower().partition("_")
+    if section in ("vad", *ENGINES) and option:
+        return [section, option]
+    raise ConfigError(f"{variable}: there is no such setting.{_nearest(variable, spelled)}")
 
 
-def _path_of(name: str, kind: Any) -> list[str] | None:
-    """The setting that ``name`` spells with underscores between its parts."""
+def _paths(kind: Any) -> Iterator[list[str]]:
+    """Every setting that is known by name."""
     hints = get_type_hints(kind)
     for option in dataclasses.fields(kind):
-        hint, rest = hints[option.name], name.removeprefix(f"{option.name}_")
-        if name == option.name:
-            return [option.name]
-        if rest == name:
-            continue
-        if not dataclasses.is_dataclass(hint):
-            return [option.name, rest] if get_origin(hint) is Mapping else None
-        if (inner := _path_of(rest, hint)) is not None:
-            return [option.name, *inner]
-        return [option.name, rest]
-    return None
+        if hints[option.name] is EngineConfig:
+            yield [option.name, "engine"]
+        elif dataclasses.is_dataclass(hints[option.name]):
+            yield from ([option.name, *path] for path in _paths(hints[option.name]))
+        else:
+            yield [option.name]
 
 
 def _put(merged: dict[str, Any], names: list[str], value: str, source: str) -> None:
@@ -193,8 +192,8 @@ def _put(merged: dict[str, Any], names: list[str], value: str, source: str) -> N
     place[names[-1]] = value
 
 
-def _nearest(name: str, known: Iterable[str]) -> str:
+def _nearest(name: str, known: Iterable[str], where: str = "") -> str:
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
     if near:
-        return f" Did you mean {near[0]}?"
+        return f" Did you mean {where}{near[0]}?"
     return f" Known: {', '.join(sorted(known))}"

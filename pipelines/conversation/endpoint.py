@@ -10,6 +10,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import Annotated
+
+from msgspec import Meta
 
 WINDOW_MS = 32
 """Silero's window: 512 samples at 16 kHz."""
@@ -33,12 +36,12 @@ class EndpointSettings:
     turn; ``onset_ms`` of speech begin one; ``max_turn_ms`` end it whatever the caller does.
     """
 
-    threshold: float = 0.5
-    silence_ms: int = 500
-    prefix_ms: int = 300
-    ahead_ms: int = 160
-    onset_ms: int = 64
-    max_turn_ms: int = 60_000
+    threshold: Annotated[float, Meta(ge=0, le=1)] = 0.5
+    silence_ms: Annotated[int, Meta(ge=0, le=10_000)] = 500
+    prefix_ms: Annotated[int, Meta(ge=0, le=5_000)] = 300
+    ahead_ms: Annotated[int, Meta(ge=0, le=10_000)] = 160
+    onset_ms: Annotated[int, Meta(ge=0, le=2_000)] = 64
+    max_turn_ms: Annotated[int, Meta(ge=1_000, le=600_000)] = 60_000
 
 
 class Border(Enum):

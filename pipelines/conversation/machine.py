@@ -17,7 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from pipelines.conversation.endpoint import Border, Endpointer, EndpointSettings
 from pipelines.conversation.events import (
@@ -61,8 +63,8 @@ class TurnSettings:
     create_response: bool = True
     interrupt_response: bool = True
     speculate: bool = True
-    stall_ms: int = 1_000
-    transcript_timeout_ms: int = 15_000
+    stall_ms: Annotated[int, Meta(ge=1)] = 1_000
+    transcript_timeout_ms: Annotated[int, Meta(ge=1)] = 15_000
 
 
 @dataclass(slots=True)

@@ -70,7 +70,7 @@ async def test_engines_of_ones_own_are_made_warmed_and_closed(own_module: Any) -
     path = own_module("engine")
     told: list[str] = []
     settings = [f"{kind}.engine={path}" for kind in ("vad", "asr", "llm", "tts")]
-    config = load(settings=[*settings, "llm.options.greeting=hi", "models_dir=/nowhere"])
+    config = load(settings=[*settings, "llm.greeting=hi", "models_dir=/nowhere"])
     async with open_house(config) as house:
         assert not house.ready
         await warm_up(house, told.append)
@@ -89,11 +89,11 @@ async def test_engines_of_ones_own_are_made_warmed_and_closed(own_module: Any) -
 async def test_an_engine_that_stays_cold_leaves_the_house_closed(own_module: Any) -> None:
     path = own_module("engine")
     config = load(
-        settings=[f"vad.engine={path}", f"llm.engine={path}", "llm.options.warm=false"],
+        settings=[f"vad.engine={path}", f"llm.engine={path}", "llm.warm=false"],
         scripted=True,
     )
     config = load(
-        settings=[f"vad.engine={path}", f"llm.engine={path}", "llm.options.warm=false",
+        settings=[f"vad.engine={path}", f"llm.engine={path}", "llm.warm=false",
                   "asr.engine=scripted", "tts.engine=scripted"]
     )  # fmt: skip
     async with open_house(config) as house:
@@ -132,8 +132,8 @@ async def test_a_package_that_an_engine_lacks_is_named(own_module: Any) -> None:
 
 async def test_an_option_that_an_engine_does_not_have(own_module: Any) -> None:
     path = own_module("engine")
-    said = await refusal(f"llm.engine={path}", "llm.options.greting=x")
-    assert said == "llm.options.greting: there is no such setting. Did you mean greeting?"
+    said = await refusal(f"llm.engine={path}", "llm.greting=x")
+    assert said == "llm.greting: there is no such setting. Did you mean llm.greeting?"
 
 
 @pytest.mark.virtual_clock

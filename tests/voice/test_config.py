@@ -45,7 +45,6 @@ def test_every_kind_of_value_comes_from_a_file(file: Callable[[str], Path]) -> N
             silence_ms = 320
             [llm]
             engine = "openai"
-            [llm.options]
             base_url = "http://llm.example/v1"
             extra = { a = [1] }
             """
@@ -80,7 +79,7 @@ def test_environment_goes_over_the_file_and_flags_over_both(file: Callable[[str]
         ),
         ("VOICE_TTS_ENGINE", "mine.voice", lambda config: config.tts.engine == "mine.voice"),
         (
-            "VOICE_LLM_OPTIONS_BASE_URL",
+            "VOICE_LLM_BASE_URL",
             "http://x",
             lambda config: config.llm.options == {"base_url": "http://x"},
         ),
@@ -95,7 +94,7 @@ def test_the_environment_spells_any_setting(
 
 
 def test_options_alone_are_those_of_the_default_engine() -> None:
-    config = load(settings=["llm.options.threads=4"])
+    config = load(settings=["llm.threads=4"])
     assert config.llm == EngineConfig(Config().llm.engine, {"threads": "4"})
 
 
@@ -103,9 +102,9 @@ def test_scripted_engines_take_the_place_of_those_of_file_and_environment(
     file: Callable[[str], Path],
 ) -> None:
     config = load(
-        file("[llm]\nengine = 'openai'\n[llm.options]\nmodel = 'x'"),
+        file("[llm]\nengine = 'openai'\nmodel = 'x'"),
         {"VOICE_ASR_ENGINE": "whisper"},
-        ["llm.options.fail_code=timeout", "tts.engine=hibari"],
+        ["llm.fail_code=timeout", "tts.engine=hibari"],
         scripted=True,
     )
     assert config.llm == EngineConfig("scripted", {"fail_code": "timeout"})
@@ -123,7 +122,7 @@ def test_keys_are_not_shown() -> None:
 @pytest.mark.parametrize(
     ("setting", "words"),
     [
-        ("server.prot=1", "server.prot: there is no such setting. Did you mean port?"),
+        ("server.prot=1", "server.prot: there is no such setting. Did you mean server.port?"),
         ("servr.port=1", "servr: there is no such setting. Did you mean server?"),
         ("agent.zzz=1", "agent.zzz: there is no such setting. Known: instructions, language"),
         ("server.port=high", "server.port: Expected `int`, got `str`"),
@@ -150,9 +149,11 @@ def test_a_value_is_no_section() -> None:
     ("variable", "words"),
     [
         ("VOICE_SERVERPORT", "VOICE_SERVERPORT: there is no such setting. Did you mean"),
-        ("VOICE_SERVER_PROT", "server.prot: there is no such setting. Did you mean port?"),
+        ("VOICE_SERVER_PROT", "no such setting. Did you mean VOICE_SERVER_PORT?"),
+        ("VOICE_API_KEY", "no such setting. Did you mean VOICE_API_KEYS?"),
+        ("VOICE_HOST", "no such setting. Did you mean VOICE_SERVER_HOST?"),
         ("VOICE_MODELS_DIR_X", "VOICE_MODELS_DIR_X: there is no such setting"),
-        ("VOICE_SERVER_PORT_X", "server.port_x: there is no such setting. Did you mean port?"),
+        ("VOICE_SERVER_PORT_X", "no such setting. Did you mean VOICE_SERVER_PORT?"),
     ],
 )
 def test_a_wrong_variable_is_named(variable: str, words: str) -> None:
