@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import Callable
 from typing import Final
@@ -21,8 +22,8 @@ from voice.house import House
 from voice.socket import CallSocket
 
 BACKLOG: Final = 2048
-DRAIN_S: Final = 10
-"""How long calls may go on after the server was told to stop."""
+CLOSE_S: Final = 10
+"""How long clients may take to go once the server was told to stop: calls are closed at once."""
 
 
 def make_app(house: House) -> Starlette:
@@ -40,13 +41,14 @@ async def serve(config: Config, told: Callable[[str], None]) -> None:
     """
     check_exposure(config)
     with _listen(config) as listener:
+        url = _url(listener)  # asked now: the socket may be closed before the models are warm
         async with open_house(config) as house:
             server = uvicorn.Server(_uvicorn_config(house))
             try:
                 async with asyncio.TaskGroup() as tasks:
                     aside = [
                         tasks.create_task(watch_loop(house.metrics)),
-                        tasks.create_task(_get_ready(house, listener, told)),
+                        tasks.create_task(_get_ready(house, url, told)),
                     ]
                     await server.serve(sockets=[listener])
                     for task in aside:
@@ -61,17 +63,21 @@ def check_exposure(config: Config) -> None:
     if config.server.api_keys or is_loopback(host):
         return
     raise ConfigError(
-        f"server.host: {host} is open to the network and there are no API keys."
+        f"server.host: {host} is not a loopback address, and there are no API keys."
         " Set VOICE_API_KEYS=key1,key2, or listen on 127.0.0.1"
     )
 
 
-async def _get_ready(house: House, listener: socket.socket, told: Callable[[str], None]) -> None:
+async def _get_ready(house: House, url: str, told: Callable[[str], None]) -> None:
     if not house.config.server.api_keys:
         told("no API keys are set: listening on the loopback only (set VOICE_API_KEYS for more)")
     await warm_up(house, told)
+    told(f"READY {url}")
+
+
+def _url(listener: socket.socket) -> str:
     host, port = listener.getsockname()[:2]
-    told(f"READY http://{f'[{host}]' if ':' in host else host}:{port}")
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def _uvicorn_config(house: House) -> uvicorn.Config:
@@ -83,7 +89,7 @@ def _uvicorn_config(house: House) -> uvicorn.Config:
         lifespan="off",
         log_config=None,
         access_log=False,
-        timeout_graceful_shutdown=DRAIN_S,
+        timeout_graceful_shutdown=CLOSE_S,
     )
 
 
@@ -93,6 +99,5 @@ def _listen(config: Config) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except OSError as error:
-        raise OSError(
-            error.errno, f"cannot listen on {host}:{port}: {error.strerror}; try another --port"
-        ) from error
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+        raise OSError(f"cannot listen on {host}:{port}: {reason}; try another --port") from error

@@ -175,6 +175,8 @@ class Speaker:
         self._door.reply_called(item, self._dialogue.add(item))
 
     def _finish(self, output: ReplyFinished) -> None:
+        if output.code:
+            logger.warning("a reply failed: %s", output.message)
         if self._item is not None:
             self._item.status = "incomplete" if output.code else "completed"
         self._door.reply_finished(output, self._item)
