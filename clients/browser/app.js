@@ -296,18 +296,13 @@ class Call {
     this.silenced = new Set(); // responses that were interrupted: what still comes is not played
     this.received = new Map(); // item → milliseconds of audio
     Object.assign(this, { response: null, waiting: false, hearing: false, sounding: false, replyWanted: false });
-    Object.assign(this, { delays: null, lastSound: 0, floor: 0.01, muted: false, deaf: false, ended: false });
+    Object.assign(this, { delays: null, lastSound: 0, floor: 0.01, muted: false, deaf: true, ended: false });
   }
 
   async open(withMicrophone) {
     await this.sound.open();
     await admitted();
-    if (withMicrophone) {
-      await this.sound.listen().catch((error) => {
-        notify(`No microphone: ${error.message}. You can write.`);
-        this.deaf = true;
-      });
-    } else this.deaf = true;
+    if (withMicrophone) await this.listen();
     if (this.ended) return this.sound.close();
     const address = new URL("v1/realtime", location.href);
     address.protocol = address.protocol.replace("http", "ws");
@@ -317,6 +312,18 @@ class Call {
     this.socket.onmessage = ({ data }) => this.take(JSON.parse(data));
     this.socket.onclose = ({ code, reason }) => this.close(
       code === 1000 ? "" : `The call ended${reason ? `: ${reason}` : ` (code ${code})`}.`);
+  }
+
+  // A call that was begun in writing gets its microphone later.
+  async listen() {
+    notify("");
+    this.deaf = false;
+    await this.sound.listen().catch((error) => {
+      this.deaf = true;
+      notify(`No microphone: ${error.message}. You can write.`);
+    });
+    if (this.ended) this.sound.close();
+    render();
   }
 
   get connected() { return this.socket?.readyState === WebSocket.OPEN; }
@@ -500,6 +507,17 @@ const SAYINGS = {
   speaking: ["Speaking – just talk to interrupt", "Interrupt"],
 };
 
+// Who is not heard cannot interrupt by talking.
+const DEAF = { listening: "Write, or press to talk", speaking: "Speaking – Esc to interrupt" };
+const MUTED = { ...DEAF, listening: "Muted" };
+
+function sayings(state) {
+  const [saying, action] = SAYINGS[state];
+  if (call?.connected && call.deaf) return [DEAF[state] ?? saying, "Start talking"];
+  if (call?.muted) return [MUTED[state] ?? saying, action.replace("Mute", "Unmute")];
+  return [saying, action];
+}
+
 const MANNERS = {
   "The server’s own": "",
   "Brief": "You are on a phone call. Answer in one short sentence of plain spoken English.",
@@ -555,15 +573,16 @@ function setSilence(ms) {
 }
 
 function render() {
-  const state = call?.state ?? "idle", [saying, action] = SAYINGS[state];
-  const quiet = state === "listening" && (call.deaf ? "Write to the agent" : call.muted && "Muted");
+  const state = call?.state ?? "idle", [saying, action] = sayings(state);
   if (document.body.dataset.state !== state) document.body.dataset.state = state;
-  $("status").textContent = quiet || saying;
+  $("status").textContent = saying;
+  $("status").hidden = !call && !$("key-form").hidden;
   $("orb").setAttribute("aria-label", action);
   $("controls").hidden = !call?.connected;
   $("interrupt").disabled = state !== "speaking" && state !== "thinking";
   $("mute").hidden = Boolean(call?.deaf);
-  $("mute").setAttribute("aria-pressed", String(Boolean(call?.muted)));
+  $("mute").textContent = call?.muted ? "Unmute" : "Mute";
+  $("mute").classList.toggle("on", Boolean(call?.muted));
 }
 
 function toggleMute() {
@@ -575,8 +594,9 @@ function toggleMute() {
 function pressOrb() {
   if (!call) return start(true);
   if (call.state === "connecting") return call.close();
+  if (call.deaf) return call.listen();
   if (call.state === "speaking" || call.state === "thinking") return call.interrupt();
-  if (!call.deaf) toggleMute();
+  toggleMute();
 }
 
 function submitText(event) {

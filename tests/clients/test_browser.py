@@ -3,6 +3,7 @@
 import asyncio
 import shutil
 import sys
+from contextlib import asynccontextmanager
 
 import numpy as np
 import pytest
@@ -38,10 +39,10 @@ def speech(tmp_path_factory):
     return path
 
 
-@pytest.fixture
-async def server():
+@asynccontextmanager
+async def serving(*settings):
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "voice.cli", "serve", "--scripted", "--port", "0"),
+        *(sys.executable, "-m", "voice.cli", "serve", "--scripted", "--port", "0", *settings),
         stdout=asyncio.subprocess.PIPE,
     )
     async for line in process.stdout:
@@ -50,6 +51,18 @@ async def server():
     yield line.split()[1].decode()
     process.terminate()
     await process.wait()
+
+
+@pytest.fixture
+async def server():
+    async with serving() as url:
+        yield url
+
+
+@pytest.fixture
+async def keyed_server():
+    async with serving("--set", "server.api_keys=right") as url:
+        yield url
 
 
 @pytest.fixture
@@ -88,3 +101,37 @@ async def test_escape_silences_the_agent_and_what_was_not_heard_is_cut(page: Pag
     await expect(agent).to_have_attribute("data-interrupted", "true")
     await expect(page.locator("#events [data-type='conversation.item.truncated']")).to_have_count(1)
     assert page.problems == []
+
+
+async def test_who_writes_is_not_told_to_talk_and_may_open_the_microphone(page: Page, server):
+    await page.goto(server)
+    await page.fill("#text", "Hello?")
+    await page.press("#text", "Enter")
+    status, orb = page.locator("#status"), page.locator("#orb")
+    await expect(status).to_have_text("Speaking – Esc to interrupt")
+    await expect(page.locator("#mute")).to_be_hidden()
+    await expect(orb).to_have_attribute("aria-label", "Start talking")
+    await page.click("#orb")
+    await expect(page.locator("#captions [data-role=user]").nth(1)).to_contain_text(
+        "please tell me", timeout=20_000
+    )
+    await page.click("#mute")
+    await expect(page.locator("#mute")).to_have_text("Unmute")
+    await expect(status).to_have_text("Speaking – Esc to interrupt", timeout=20_000)
+    await page.click("#mute")
+    await expect(page.locator("#mute")).to_have_text("Mute")
+    assert page.problems == []
+
+
+async def test_who_is_refused_is_asked_for_a_key_and_not_to_talk(page: Page, keyed_server):
+    await page.goto(keyed_server)
+    await page.click("#orb")
+    await expect(page.locator("#notice")).to_have_text("An API key is needed.")
+    await page.fill("#key", "wrong")
+    await page.press("#key", "Enter")
+    await expect(page.locator("#notice")).to_have_text("The server refused this API key.")
+    await expect(page.locator("#status")).to_be_hidden()
+    await page.fill("#key", "right")
+    await page.press("#key", "Enter")
+    await expect(page.locator("#mute")).to_be_visible()
+    await expect(page.locator("#status")).to_be_visible()
