@@ -72,7 +72,7 @@ class Caller:
         while not turn.complete(self.player, now := await self.microphone.tick()):
             watch(self._doing(turn, now), now - begin)
             if now > self._patience(turn) + timeout_s:
-                turn.problems.append(f"no reply within {timeout_s:g} s: {_stuck_at(turn)}")
+                turn.problems.append(f"{_stuck_at(turn)} (no reply within {timeout_s:g} s)")
                 break
         return turn
 
@@ -129,6 +129,8 @@ def _now() -> float:
 
 
 def _stuck_at(turn: Turn) -> str:
-    if not turn.stages:
-        return "the server heard no speech, or did not say so"
-    return f"the last that came was {list(turn.stages)[-1]}"
+    if turn.stages:
+        return f"the last that came was {list(turn.stages)[-1]}"
+    if turn.heard_speech:
+        return "the server heard speech begin, but not end"
+    return "the server heard no speech"

@@ -142,7 +142,7 @@ async def connect(
 ) -> AsyncIterator[RealtimeCall]:
     """Call the server at ``url`` (ws:// or wss://, ending in /v1/realtime).
 
-    Raises CallError where nobody answers or the key is refused. Hangs up on leaving.
+    Raises CallError where nobody answers or the call is refused. Hangs up on leaving.
     """
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
     host = _hostname(url)
@@ -159,7 +159,7 @@ async def connect(
             proxy=None if host in _LOOPBACK else True,
         )
     except (OSError, InvalidHandshake) as error:
-        raise CallError(_explanation(error, url)) from error
+        raise CallError(_explanation(error, url, bool(api_key))) from error
     async with socket:
         yield RealtimeCall(socket)
 
@@ -186,9 +186,9 @@ def _understood(message: str | bytes) -> ServerEvent | None:
         raise CallError(f"The server sent what is no Realtime event. {error.message}") from error
 
 
-def _explanation(error: Exception, url: str) -> str:
+def _explanation(error: Exception, url: str, has_key: bool) -> str:
     if isinstance(error, InvalidStatus):
-        return _refusal(error.response.status_code, url)
+        return _refusal(error.response.status_code, url, has_key)
     if isinstance(error, TimeoutError):
         return f"No answer from {url} in time: is the server overloaded, or the address wrong?"
     if isinstance(error, ConnectionRefusedError):
@@ -196,9 +196,13 @@ def _explanation(error: Exception, url: str) -> str:
     return f"Could not call {url}: {error}."
 
 
-def _refusal(status: int, url: str) -> str:
-    if status in (401, 403):
-        return f"{url} refused the API key (HTTP {status}): pass the right one with --api-key."
+def _refusal(status: int, url: str, has_key: bool) -> str:
+    if status == 401 and not has_key:
+        return f"{url} asks for an API key: pass --api-key."
+    if status == 401:
+        return f"{url} refused the API key (HTTP 401): pass the right one with --api-key."
+    if status == 403:
+        return f"You may not use {url} (HTTP 403): is the path /v1/realtime, and the server yours?"
     if status == 404:
         return f"{url} is not there (HTTP 404): the path should be /v1/realtime."
     if status in (429, 503):

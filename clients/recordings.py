@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -40,10 +41,24 @@ def write_recording(path: Path, *channels: NDArray[np.int16]) -> None:
     """Write 24 kHz WAV, one channel each, padded to the longest. Raises RecordingError."""
     length = max(len(channel) for channel in channels)
     padded = [np.pad(channel, (0, length - len(channel))) for channel in channels]
+    check_writable(path)
     try:
         soundfile.write(path, np.stack(padded, axis=1), RATE, format="WAV", subtype="PCM_16")
     except (OSError, soundfile.SoundFileError) as error:
         raise RecordingError(f"{path} cannot be written: {error}") from error
+
+
+def check_writable(path: Path) -> None:
+    """Raises RecordingError where nothing can be written; leaves what is there as it is."""
+    if not path.parent.is_dir():
+        problem = "there is no such folder"
+    elif path.is_dir():
+        problem = "it is a folder"
+    elif not os.access(path if path.exists() else path.parent, os.W_OK):
+        problem = "permission denied"
+    else:
+        return
+    raise RecordingError(f"{path} cannot be written: {problem}.")
 
 
 def speech_end(samples: NDArray[np.int16]) -> int:

@@ -11,7 +11,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import math
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +24,28 @@ from rich.text import Text
 
 from clients.caller import Caller, Clip, call_up
 from clients.realtime import CallError
-from clients.recordings import RecordingError, read_recording, write_recording
+from clients.recordings import (
+    RecordingError,
+    check_writable,
+    read_recording,
+    write_recording,
+)
 from clients.turns import STAGES
 
 DEFAULT_URL = "ws://127.0.0.1:8080/v1/realtime"
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
+FOOTNOTE = (
+    "* The last loud one. The server's VAD may have heard the end before, so that speech stopped"
+    " can come sooner than the silence that was set."
+)
+
+
+class UsageError(Exception):
+    """Options that do not go together. The message says what to do."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of ``voice talk``. ``--demo`` asks the command line to fill in ``files``."""
+    """The options of ``voice talk``; where ``--demo`` is among them, ``run`` wants its clips."""
     add = parser.add_argument
     add("files", nargs="*", type=Path, metavar="FILE", help="what the caller says: a recording")
     add("--demo", action="store_true", help="speak recordings of the model store")
@@ -40,18 +55,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--voice", help="the voice of the replies")
     add("--instructions", metavar="TEXT", help="what the agent is told to be")
     add("--silence-ms", type=int, metavar="MS", help="the silence that ends a turn")
-    add("--timeout", type=float, default=30.0, metavar="S", help="wait so long (%(default)s s)")
+    waiting = "wait so long for a reply, once all is said and heard (%(default)g s)"
+    add("--timeout", type=_seconds, default=30.0, metavar="S", help=waiting)
     add("--out", type=Path, metavar="WAV", help="write what the caller heard")
-    add("--stereo", action="store_true", help="write the caller left and the agent right")
+    add("--stereo", action="store_true", help="in --out, the caller left and the agent right")
     add("--json", action="store_true", help="print one JSON object a turn")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Make the call. The exit status: 0 if every turn was answered, 1 if not, 2 for misuse."""
+def _seconds(text: str) -> float:
     try:
-        clips = _clips(args.files)
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is no time to wait: give seconds, more than 0")
+    return seconds
+
+
+def run(args: argparse.Namespace, demo: Sequence[Path] = ()) -> int:
+    """Make the call; ``demo`` are the recordings of ``--demo``. The exit status: 0 if every turn
+    was answered, 1 if not, 2 for misuse."""
+    try:
+        _check(args)
+        clips = [Clip(path.name, read_recording(path)) for path in (*args.files, *demo)]
         answered = asyncio.run(_talk(clips, args))
-    except RecordingError as error:
+    except (UsageError, RecordingError) as error:
         return _complain(error, MISUSED)
     except CallError as error:
         return _complain(error, FAILED)
@@ -60,10 +88,16 @@ def run(args: argparse.Namespace) -> int:
     return 0 if answered else FAILED
 
 
-def _clips(files: list[Path]) -> list[Clip]:
-    if not files:
-        raise RecordingError("Nothing to say: name a recording, or pass --demo.")
-    return [Clip(path.name, read_recording(path)) for path in files]
+def _check(args: argparse.Namespace) -> None:
+    """Before the call, so that none is made in vain."""
+    if args.files and args.demo:
+        raise UsageError("Name recordings, or pass --demo: not both.")
+    if not (args.files or args.demo):
+        raise UsageError("Nothing to say: name a recording, or pass --demo.")
+    if args.stereo and not args.out:
+        raise UsageError("--stereo says how to write a recording: say where with --out WAV.")
+    if args.out:
+        check_writable(args.out)
 
 
 def _complain(error: Exception, status: int) -> int:
@@ -76,13 +110,17 @@ async def _talk(clips: list[Clip], args: argparse.Namespace) -> bool:
     failed = 0
     with _progress() as progress:
         async with call_up(args.url, _session(args), args.api_key, args.model) as caller:
-            for clip in clips:
-                turn = await _speak(caller, clip, args.timeout, progress)
-                failed += turn["status"] != "completed" or bool(turn["problems"])
-                _report(turn, as_json=args.json)
-            if args.out:
-                said, heard = caller.recording()
-                write_recording(args.out, *([said, heard] if args.stereo else [heard]))
+            try:
+                for clip in clips:
+                    turn = await _speak(caller, clip, args.timeout, progress)
+                    failed += turn["status"] != "completed" or bool(turn["problems"])
+                    _report(turn, as_json=args.json)
+            finally:
+                if args.out:
+                    said, heard = caller.recording()
+                    write_recording(args.out, *([said, heard] if args.stereo else [heard]))
+    if not args.json:
+        Console().print(Text(FOOTNOTE, style="dim"))
     return not failed
 
 
@@ -146,7 +184,7 @@ def _report(turn: dict[str, Any], *, as_json: bool) -> None:
 
 def _timings(turn: dict[str, Any]) -> Table:
     """Milliseconds after the last speech sample, stage by stage, in the order they came."""
-    table = Table("ms after the last speech sample", box=None, header_style="dim", pad_edge=False)
+    table = Table("ms after the last speech sample*", box=None, header_style="dim", pad_edge=False)
     table.add_column("", justify="right")
     delays = turn["delays_ms"]
     for stage in sorted(STAGES, key=lambda name: (delays[name] is None, delays[name] or 0)):

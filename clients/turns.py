@@ -54,6 +54,7 @@ class Turn:
         self.stages: dict[str, float] = {}
         self.problems: list[str] = []
         self.status: str | None = None
+        self.heard_speech = False
         self.interruptions = 0
         self.audio_seconds = 0.0
         self._words: dict[str, str] = {}
@@ -77,6 +78,7 @@ class Turn:
     ) -> ConversationItemTruncateEvent | None:
         """Note an event; play what it brings. The event, if any, is to be sent to the server."""
         if isinstance(event, InputAudioBufferSpeechStartedEvent):
+            self.heard_speech = True
             self.stages.clear()
             return self._interrupt(player, now)
         if stage := _STAGES.get(type(event)):

@@ -37,7 +37,7 @@ class SmallServer:
     refuse_session: bool = False
     fail_reply: bool = False
     fail_transcript: bool = False
-    hang_up_on_speech: bool = False
+    hang_up_on_turn: int = 0
     url: str = ""
     session: dict[str, object] = field(default_factory=dict)
     heard: list[said.ClientEvent] = field(default_factory=list)
@@ -99,7 +99,7 @@ class _Conversation:
         if loud and not self._speaking:
             self._speaking = True
             self._turn += 1
-            if self._server.hang_up_on_speech:
+            if self._turn == self._server.hang_up_on_turn:
                 await self._socket.close(1011, "too loud")
             await self.say(server.InputAudioBufferSpeechStartedEvent(0, f"user_{self._turn}"))
         elif self._speaking and self._silence_ms >= self._server.silence_ms:

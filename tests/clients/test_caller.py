@@ -60,7 +60,16 @@ async def test_a_reply_that_stays_away_is_a_problem(small_server: Any) -> None:
     async with call_up(small_server.url, {}) as caller:
         turn = await caller.speak(CLIP, 0.1, unwatched)
     assert turn.failed
-    assert turn.problems == ["no reply within 0.1 s: the server heard no speech, or did not say so"]
+    assert turn.problems == ["the server heard no speech (no reply within 0.1 s)"]
+
+
+async def test_speech_that_never_ends_for_the_server_is_told_from_silence(
+    small_server: Any,
+) -> None:
+    small_server.silence_ms = 60_000
+    async with call_up(small_server.url, {}) as caller:
+        turn = await caller.speak(CLIP, 0.1, unwatched)
+    assert turn.problems == ["the server heard speech begin, but not end (no reply within 0.1 s)"]
 
 
 async def test_a_session_that_is_refused_ends_the_call(small_server: Any) -> None:
@@ -71,7 +80,7 @@ async def test_a_session_that_is_refused_ends_the_call(small_server: Any) -> Non
 
 
 async def test_a_server_that_hangs_up_is_told(small_server: Any) -> None:
-    small_server.hang_up_on_speech = True
+    small_server.hang_up_on_turn = 1
     with pytest.raises(CallError, match="code 1011: too loud"):
         async with call_up(small_server.url, {}) as caller:
             await caller.speak(CLIP, 5.0, unwatched)

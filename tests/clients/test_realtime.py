@@ -3,11 +3,12 @@
 import asyncio
 import selectors
 from collections.abc import Coroutine
+from http import HTTPStatus
 from typing import Any
 
 import numpy as np
 import pytest
-from websockets.asyncio.server import ServerConnection, serve
+from websockets.asyncio.server import Request, Response, ServerConnection, serve
 
 from clients.realtime import CallError, Microphone, RealtimeCall, connect
 from voice.wire import realtime_client as said
@@ -49,12 +50,27 @@ async def test_the_key_is_shown_to_the_server(small_server: Any) -> None:
     with pytest.raises(CallError, match=r"refused the API key .*--api-key"):
         async with connect(small_server.url, api_key="wrong"):
             pass
+    with pytest.raises(CallError, match=r"asks for an API key: pass --api-key"):
+        async with connect(small_server.url):
+            pass
 
 
 async def test_a_wrong_path_is_told_from_a_wrong_key(small_server: Any) -> None:
     with pytest.raises(CallError, match="HTTP 404"):
         async with connect(small_server.url.replace("/v1/", "/v2/")):
             pass
+
+
+async def test_a_call_that_is_forbidden_is_not_blamed_on_the_key() -> None:
+    def forbid(connection: ServerConnection, request: Request) -> Response:
+        return connection.respond(HTTPStatus.FORBIDDEN, "no")
+
+    async with serve(talking, "127.0.0.1", 0, process_request=forbid) as listener:
+        port = listener.sockets[0].getsockname()[1]
+        with pytest.raises(CallError, match=r"You may not use .*HTTP 403.*/v1/realtime") as caught:
+            async with connect(f"ws://127.0.0.1:{port}", api_key="right"):
+                pass
+    assert "key" not in str(caught.value)
 
 
 async def test_a_server_that_is_not_up_is_said_to_be_down(unused_tcp_port: int) -> None:

@@ -1,5 +1,6 @@
 """Recordings in and out."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import soundfile
 from clients.recordings import (
     RATE,
     RecordingError,
+    check_writable,
     read_recording,
     speech_end,
     write_recording,
@@ -66,8 +68,24 @@ def test_two_channels_are_written_to_one_length(tmp_path: Path) -> None:
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    with pytest.raises(RecordingError, match="cannot be written"):
+    with pytest.raises(RecordingError, match=r"call\.wav cannot .*: there is no such folder"):
         write_recording(tmp_path / "missing" / "call.wav", np.zeros(10, np.int16))
+    with pytest.raises(RecordingError, match="it is a folder"):
+        write_recording(tmp_path, np.zeros(10, np.int16))
+
+
+def test_looking_whether_a_place_can_be_written_leaves_it_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "call.wav"
+    check_writable(path)
+    assert not path.exists()
+    path.write_bytes(b"yesterday's")
+    check_writable(path)
+    assert path.read_bytes() == b"yesterday's"
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write anywhere
+    with pytest.raises(RecordingError, match="permission denied"):
+        check_writable(path)
 
 
 def speech(*pieces: tuple[float, float]) -> np.ndarray:

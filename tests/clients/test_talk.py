@@ -73,7 +73,15 @@ def test_a_person_sees_words_and_times(
     status = run(clip, "--url", threaded_server.url, "--voice", "nova", "--instructions", "Be kind")
     shown = capsys.readouterr().out
     assert status == 0
-    for part in ("clip.wav", "words 1", "Hello, caller 1.", "first audio", "0.12 s", "no gap"):
+    for part in (
+        "clip.wav",
+        "words 1",
+        "Hello, caller 1.",
+        "first audio",
+        "0.12 s",
+        "no gap",
+        "* The last",
+    ):
         assert part in shown
     assert threaded_server.session["instructions"] == "Be kind"
     assert threaded_server.session["audio"]["output"]["voice"] == "nova"
@@ -85,6 +93,18 @@ def test_what_was_heard_is_written(threaded_server: Any, clip: Path, tmp_path: P
     samples, rate = soundfile.read(out, dtype="int16")
     assert rate == RATE
     assert samples.ndim == 1
+    assert np.count_nonzero(samples == 1000) == pytest.approx(0.12 * RATE, abs=2)
+
+
+def test_what_was_heard_before_the_call_broke_is_written(
+    threaded_server: Any, clip: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    threaded_server.hang_up_on_turn = 2
+    out = tmp_path / "heard.wav"
+    url = threaded_server.url
+    assert run(clip, clip, "--url", url, "--out", out, "--json") == talk.FAILED
+    assert "too loud" in capsys.readouterr().err
+    samples, _ = soundfile.read(out, dtype="int16")
     assert np.count_nonzero(samples == 1000) == pytest.approx(0.12 * RATE, abs=2)
 
 
@@ -139,11 +159,32 @@ def test_nothing_to_say_is_misuse(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--demo" in capsys.readouterr().err
 
 
-def test_a_place_that_cannot_be_written_is_misuse(
-    threaded_server: Any, clip: Path, tmp_path: Path
+def test_a_place_that_cannot_be_written_is_told_before_the_call(
+    threaded_server: Any, clip: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "missing" / "heard.wav"
     assert run(clip, "--url", threaded_server.url, "--out", out, "--json") == talk.MISUSED
+    assert "there is no such folder" in capsys.readouterr().err
+    assert threaded_server.paths == []
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [(["x.wav", "--stereo"], "--out WAV"), (["x.wav", "--demo"], "not both")],
+)
+def test_options_that_do_not_go_together_are_misuse(
+    words: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(*words) == talk.MISUSED
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1", "inf", "nan", "soon"])
+def test_a_time_that_is_none_is_misuse(seconds: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        run("x.wav", "--timeout", seconds)
+    assert caught.value.code == talk.MISUSED
+    assert f"{seconds} is no time to wait" in capsys.readouterr().err
 
 
 def test_hanging_up_is_told_apart(clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
