@@ -24,9 +24,6 @@ def routes(house: House) -> list[BaseRoute]:
     """The routes of this door."""
     started = int(time.time())
 
-    async def health(_request: Request) -> Response:
-        return JSONResponse({"status": "ok"})
-
     async def ready(_request: Request) -> Response:
         if house.ready:
             return JSONResponse({"status": "ready", "model": house.model, "calls": house.calls})
@@ -48,14 +45,26 @@ def routes(house: House) -> list[BaseRoute]:
         }
         return JSONResponse({"object": "list", "data": [model]})
 
-    async def page(_request: Request) -> Response:
-        return FileResponse(PAGE / "index.html")
-
     return [
-        Route("/health", health),
+        Route("/health", _health),
         Route("/ready", ready),
         Route("/metrics", metrics),
         Route("/v1/models", models),
-        Route("/", page),
+        Route("/v1/realtime", _call_for_websocket),
+        Route("/", _page),
         Mount("/", StaticFiles(directory=PAGE)),
     ]
+
+
+async def _health(_request: Request) -> Response:
+    return JSONResponse({"status": "ok"})
+
+
+async def _page(_request: Request) -> Response:
+    return FileResponse(PAGE / "index.html")
+
+
+async def _call_for_websocket(_request: Request) -> Response:
+    answer = error_response(426, "upgrade_required", "This is a WebSocket: call it by ws://.")
+    answer.headers.update({"Upgrade": "websocket", "Connection": "Upgrade"})
+    return answer

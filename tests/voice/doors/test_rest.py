@@ -80,4 +80,6 @@ async def test_nothing_else_is_there(serve: Any, ask: Any, path: str) -> None:
 
 async def test_a_door_for_websockets_refuses_plain_requests(serve: Any, ask: Any) -> None:
     server = await serve()
-    assert (await ask(server, "/v1/realtime")).status_code in (404, 405, 426)
+    answer = await ask(server, "/v1/realtime")
+    assert (answer.status_code, answer.headers["Upgrade"]) == (426, "websocket")
+    assert "WebSocket" in answer.json()["error"]["message"]
