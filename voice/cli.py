@@ -1,25 +1,21 @@
-"""The ``voice`` command."""
+"""The ``voice`` command.
+
+A command imports what it needs once it is called for, so that help comes at once, and so that a
+key that ends the program finds ``main`` already running.
+"""
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
-from importlib.metadata import version
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-import uvloop
-
-from clients import talk
-from engines.models import ModelStore
-from engines.ports import EngineError
-from voice import models_cli
-from voice.config import Config, ConfigError, load
-from voice.server import serve
+if TYPE_CHECKING:
+    from voice.config import Config
 
 SPEECH: Final = "speech"
 """The model store's name for the clips that ``voice talk --demo`` plays."""
@@ -27,39 +23,43 @@ SPEECH: Final = "speech"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; gives the exit status."""
-    parsed = _parser().parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else arguments
     try:
+        parsed = _parser(words).parse_args(words)
         return int(parsed.run(parsed))
-    except (ConfigError, EngineError, OSError) as error:
-        sys.stderr.write(f"voice: {error}\n")
-        return 1
     except KeyboardInterrupt:
         return 130
+    except Exception as error:
+        if not _is_told(error):
+            raise
+        sys.stderr.write(f"voice: {error}\n")
+        return 1
 
 
-def _parser() -> argparse.ArgumentParser:
+def _is_told(error: Exception) -> bool:
+    """Whether this is no bug: a line says it all."""
+    from engines.ports import EngineError
+    from voice.config import ConfigError
+
+    return isinstance(error, ConfigError | EngineError | OSError)
+
+
+def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
+    """A parser of all commands, and of the options of the one that is the first of ``words``."""
+    from importlib.metadata import version
+
     parser = argparse.ArgumentParser("voice", description="A real-time voice agent server.")
     parser.add_argument("--version", action="version", version=f"antiphon {version('antiphon')}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    _add(commands, "serve", "take calls", _add_serve_arguments, _serve)
-    _add(commands, "talk", "call a server with recordings", talk.add_arguments, _talk)
-    _add(commands, "models", "fetch and check models", models_cli.add_arguments, models_cli.run)
+    called = next((word for word in words if not word.startswith("-")), "")
+    for name, (text, complete) in _COMMANDS.items():
+        command = commands.add_parser(name, help=text, description=text)
+        if name == called:
+            complete(command)
     return parser
 
 
-def _add(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser],
-    name: str,
-    text: str,
-    add_arguments: Callable[[argparse.ArgumentParser], None],
-    run: Callable[[argparse.Namespace], int],
-) -> None:
-    parser = commands.add_parser(name, help=text, description=text)
-    add_arguments(parser)
-    parser.set_defaults(run=run)
-
-
-def _add_serve_arguments(parser: argparse.ArgumentParser) -> None:
+def _complete_serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", type=Path, metavar="FILE", help="a TOML file")
     parser.add_argument("--host", help="the address to listen at (127.0.0.1)")
     parser.add_argument("--port", type=int, help="the port to listen at (8080); 0 for any")
@@ -73,9 +73,16 @@ def _add_serve_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--scripted", action="store_true", help="null engines in place of models, for load tests"
     )
+    parser.set_defaults(run=_serve)
 
 
 def _serve(parsed: argparse.Namespace) -> int:
+    import asyncio
+
+    import uvloop
+
+    from voice.server import serve
+
     config = _config(parsed)
     logging.basicConfig(
         level=config.server.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s"
@@ -88,21 +95,58 @@ def _serve(parsed: argparse.Namespace) -> int:
 
 
 def _config(parsed: argparse.Namespace) -> Config:
+    from voice.config import load
+
     flags = [f"server.{name}={getattr(parsed, name)}" for name in ("host", "port")]
     given = [flag for flag in flags if not flag.endswith("=None")]
     return load(parsed.config, os.environ, [*parsed.set, *given], scripted=parsed.scripted)
 
 
+def _complete_talk(parser: argparse.ArgumentParser) -> None:
+    from clients import talk
+
+    talk.add_arguments(parser)
+    parser.set_defaults(run=_talk)
+
+
 def _talk(parsed: argparse.Namespace) -> int:
-    if getattr(parsed, "demo", False):
-        parsed.files = sorted(map(str, ModelStore().path(SPEECH).glob("*.wav")))[:3]
-    return talk.run(parsed)
+    from clients import talk
+
+    return talk.run(parsed, _demo() if parsed.demo and not parsed.files else ())
+
+
+def _demo() -> list[Path]:
+    """A few recordings of the model store."""
+    from engines.models import ModelStore
+
+    return sorted(ModelStore(_models_dir()).path(SPEECH).glob("*.wav"))[:3]
+
+
+def _complete_models(parser: argparse.ArgumentParser) -> None:
+    from voice import models_cli
+
+    models_cli.add_arguments(parser, _models_dir())
+    parser.set_defaults(run=models_cli.run)
+
+
+def _models_dir() -> Path | None:
+    """Where the environment says that models are kept, as it does to a server."""
+    from voice.config import load
+
+    folder = load(environment=os.environ).models_dir
+    return Path(folder) if folder else None
 
 
 def _tell(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
+
+_COMMANDS: Final[dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]]] = {
+    "serve": ("take calls", _complete_serve),
+    "talk": ("call a server with recordings", _complete_talk),
+    "models": ("fetch and check models", _complete_models),
+}
 
 if __name__ == "__main__":
     sys.exit(main())

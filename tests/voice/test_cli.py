@@ -1,13 +1,24 @@
 """The ``voice`` command: what it says, and with which status it ends."""
 
-import argparse
+import asyncio
+import hashlib
+import io
+import json
+import subprocess
+import sys
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import soundfile
 
+from clients import talk
+from engines.catalogue import CATALOGUE, Model, ModelFile
+from engines.models import ModelStore
 from engines.ports import EngineError
+from engines.scripted import LlmOptions, ScriptedLlm
 from voice import cli
 from voice.config import Config
 
@@ -21,7 +32,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Config]:
         configs.append(config)
         told("READY")
 
-    monkeypatch.setattr(cli, "serve", serve)
+    monkeypatch.setattr("voice.server.serve", serve)
     for name in [name for name in cli.os.environ if name.startswith("VOICE_")]:
         monkeypatch.delenv(name)
     return configs
@@ -85,7 +96,7 @@ def test_what_ends_a_server_is_told(
     async def fail(config: Config, told: Any) -> None:
         raise error
 
-    monkeypatch.setattr(cli, "serve", fail)
+    monkeypatch.setattr("voice.server.serve", fail)
     assert cli.main(["serve"]) == status
     assert capsys.readouterr().err == said
 
@@ -105,20 +116,82 @@ def test_the_version_and_the_commands(capsys: pytest.CaptureFixture[str]) -> Non
         assert caught.value.code == 0
 
 
-def test_a_demonstration_speaks_recordings_of_the_store(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def recording(seconds: float) -> bytes:
+    """A loud WAV file, and then silence for as long."""
+    file, loud = io.BytesIO(), np.full(int(seconds * 24_000), 8_000, np.int16)
+    soundfile.write(file, np.concatenate([loud, np.zeros_like(loud)]), 24_000, format="WAV")
+    return file.getvalue()
+
+
+@pytest.fixture
+def clips(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Where the environment says that models are kept: a store with four recordings."""
+    data = recording(0.3)
+    digest = hashlib.sha256(data).hexdigest()
+    names = ("d.wav", "b.wav", "a.wav", "c.wav", "transcripts.json")
+    files = tuple(ModelFile(name, len(data), digest, (data,)) for name in names)
+    monkeypatch.setitem(CATALOGUE, cli.SPEECH, Model(cli.SPEECH, "a test", "MIT", files))
+    monkeypatch.setenv("VOICE_MODELS_DIR", str(tmp_path))
+    return tmp_path
+
+
+async def test_a_demonstration_speaks_recordings_of_the_store_to_a_server(
+    clips: Path, serve: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in ("d.wav", "b.wav", "a.wav", "c.wav", "transcripts.json"):
-        (tmp_path / name).touch()
-    spoken: list[argparse.Namespace] = []
-    monkeypatch.setattr(cli.talk, "run", lambda parsed: spoken.append(parsed) or 0)
-    monkeypatch.setattr(cli.ModelStore, "path", lambda store, name: tmp_path)
-    assert cli.main(["talk", "--demo"]) == 0
-    assert [Path(file).name for file in spoken[0].files] == ["a.wav", "b.wav", "c.wav"]
-    assert cli.main(["talk", str(tmp_path / "d.wav")]) == 0
-    assert [Path(file).name for file in spoken[1].files] == ["d.wav"]
+    ModelStore(clips).pull([cli.SPEECH])
+    server = await serve(llm=ScriptedLlm(LlmOptions(script=("Yes.",))))
+    words = ["talk", "--demo", "--url", server.url, "--silence-ms", "200", "--json"]
+    status = await asyncio.to_thread(cli.main, words)
+    turns = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [turn["file"] for turn in turns] == ["a.wav", "b.wav", "c.wav"]
+    assert [turn["problems"] for turn in turns] == [[], [], []]
+    assert status == 0
 
 
-def test_models_are_listed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert cli.main(["models", "list", "--folder", str(tmp_path)]) == 0
-    assert "silero-vad" in capsys.readouterr().out
+def test_a_demonstration_without_recordings_says_how_to_fetch_them_there(
+    clips: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["talk", "--demo"]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith(f"voice: speech is not in {clips}: ")
+    assert f"`voice models pull speech --folder {clips}`" in said
+
+
+def test_a_demonstration_and_recordings_of_ones_own_are_refused_together(
+    clips: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["talk", "--demo", "mine.wav"]) == talk.MISUSED
+    assert "not both" in capsys.readouterr().err
+
+
+def test_models_are_kept_where_the_environment_says_or_the_command(
+    clips: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["models", "list"]) == 0
+    said = capsys.readouterr().out
+    assert "silero-vad" in said
+    assert f"kept in {clips}" in said
+    assert cli.main(["models", "list", "--folder", str(clips / "elsewhere")]) == 0
+    assert f"kept in {clips / 'elsewhere'}" in capsys.readouterr().out
+
+
+def test_help_loads_nothing_that_is_slow() -> None:
+    """So that it comes at once, and a key that ends the program finds ``main`` running."""
+    slow = {"numpy", "asyncio", "rich", "engines", "clients", "voice.config", "voice.server"}
+    script = (
+        "import contextlib, sys; from voice import cli\n"
+        "with contextlib.suppress(SystemExit): cli.main(['--help'])\n"
+        "print(*sys.modules)"
+    )
+    said = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True).stdout
+    assert {"argparse", "voice.cli"} <= (loaded := set(said.decode().split()))
+    assert slow & loaded == set()
+
+
+def test_a_bug_is_no_line_but_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(config: Config, told: Any) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("voice.server.serve", fail)
+    with pytest.raises(ZeroDivisionError):
+        cli.main(["serve"])
