@@ -1,4 +1,5 @@
-# Two commands: `make run` to talk to the server, `make test` to check it.
+# Two commands: `make run` to talk to the server (`make run PORT=8081` at another port), and
+# `make test` to check it.
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -40,12 +41,14 @@ clean:
 	rm -rf $(VENV) build dist *.egg-info
 
 $(VENV)/base: pyproject.toml
+	@echo "installing into $(VENV) (about 530 MB on disk)…"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable .
 	touch $@
 
 $(VENV)/dev: pyproject.toml
+	@echo "installing into $(VENV), with what the tests need…"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
