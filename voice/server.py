@@ -19,7 +19,7 @@ from voice.config import Config, ConfigError
 from voice.doors.realtime import RealtimeDoor
 from voice.doors.rest import routes
 from voice.house import House
-from voice.socket import CallSocket
+from voice.socket import CallSocket, DoorstepProtocol
 
 BACKLOG: Final = 2048
 CLOSE_S: Final = 10
@@ -83,6 +83,7 @@ def _url(listener: socket.socket) -> str:
 def _uvicorn_config(house: House) -> uvicorn.Config:
     return uvicorn.Config(
         make_app(house),
+        http=DoorstepProtocol,
         ws=CallSocket,
         ws_max_size=house.config.server.max_message_bytes,
         ws_per_message_deflate=False,  # 63 us a frame to save a fifth of its size

@@ -8,16 +8,46 @@ else (handshake, ping, close, limits) stays uvicorn's and websockets' own.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, MutableMapping
 from typing import Any, Final
 
-from uvicorn._types import ASGISendEvent
+from uvicorn._types import ASGISendEvent, HTTPScope
+from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import CloseCode, Frame
 from websockets.http11 import Request
 from websockets.protocol import State
 
 EXTENSION: Final = "antiphon.socket"
 """Where a connection's scope holds its CallSocket, under ``extensions``."""
+
+SLICE_BYTES: Final = 16 * 1024
+"""What is taken of one client's data before the others have their turn: uvloop reads up to 8 MB
+at once, which may be hundreds of thousands of messages."""
+
+MOST_FRAGMENTS: Final = 4_096
+"""A message in more pieces closes the call: each piece costs memory, however small it is."""
+
+HANDSHAKE_S: Final = 10.0
+"""A client that has not made its request, or its next one, by then is cut off."""
+
+
+class DoorstepProtocol(H11Protocol):
+    """uvicorn's HTTP protocol, with a bound on how long a client may take over a request: those
+    that never finish one would use up the process's file descriptors."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.loop.call_later(HANDSHAKE_S, self._leave_unless_asked, self.scope)
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self.loop.call_later(HANDSHAKE_S, self._leave_unless_asked, self.scope)
+
+    def _leave_unless_asked(self, last: HTTPScope | None) -> None:
+        if self.scope is last and not self.transport.is_closing():
+            self.transport.abort()
 
 
 class CallSocket(WebSocketsSansIOProtocol):
@@ -54,6 +84,20 @@ class CallSocket(WebSocketsSansIOProtocol):
         """Drop the connection, unsent data and all: a client that does not read never closes."""
         self.transport.abort()
 
+    def data_received(self, data: bytes) -> None:
+        """Take what came a slice at a time, and read no more until all is taken."""
+        super().data_received(data[:SLICE_BYTES])
+        if self.conn.handshake_exc is not None and not self.handshake_initiated:
+            self.transport.write(b"".join(self.conn.data_to_send()))  # it tells why
+            self.transport.close()
+        if self.transport.is_closing():
+            return
+        if rest := data[SLICE_BYTES:]:
+            self.transport.pause_reading()
+            self.loop.call_soon(self.data_received, rest)
+        elif not self.read_paused:
+            self.transport.resume_reading()
+
     async def send(self, message: ASGISendEvent) -> None:
         await super().send(message)
         if message["type"] == "websocket.http.response.body" and not message.get("more_body"):
@@ -71,6 +115,16 @@ class CallSocket(WebSocketsSansIOProtocol):
         if hasattr(self, "scope"):
             extensions: dict[str, object] = self.scope["extensions"]  # type: ignore[assignment]
             extensions[EXTENSION] = self
+
+    def handle_cont(self, event: Frame) -> None:
+        if self.close_sent:
+            return
+        if len(self.frames) < MOST_FRAGMENTS:
+            super().handle_cont(event)
+            return
+        self.frames = []
+        self.conn.fail(CloseCode.MESSAGE_TOO_BIG, f"more than {MOST_FRAGMENTS} fragments")
+        self.handle_parser_exception()
 
     def send_receive_event_to_app(self) -> None:
         if self.on_message is None or self.close_sent:

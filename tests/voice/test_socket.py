@@ -1,6 +1,7 @@
 """The short cut past ASGI: messages as they are parsed, writes at once, and bounded in all."""
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -8,7 +9,9 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 from websockets.frames import Frame, Opcode
 
-from voice.socket import EXTENSION, CallSocket
+from voice.socket import EXTENSION, MOST_FRAGMENTS, SLICE_BYTES, CallSocket
+
+LONG = "x" * 9_000
 
 
 def socket_of(server: Any) -> CallSocket:
@@ -110,6 +113,59 @@ async def test_a_client_that_pings_and_never_reads_costs_no_memory(
         buffered = socket.transport.get_write_buffer_size()
         client.socket.transport.abort()
     assert buffered < 1_000_000
+
+
+async def test_a_flood_lets_the_others_have_their_turn(serve: Any, eventually: Any) -> None:
+    """All of it is there before the loop reads it: uvloop and asyncio hand over what they find."""
+    server = await serve()
+    async with server.call():
+        socket, taken = socket_of(server), [0]
+        socket.on_message = lambda _: taken.append(taken.pop() + 1)
+        flood = Frame(Opcode.TEXT, b"{}").serialize(mask=True) * 20_000
+        socket.data_received(flood)
+        assert taken[0] <= SLICE_BYTES / 8
+        await eventually(lambda: taken[0] == 20_000)
+
+
+async def test_a_message_in_too_many_fragments_closes_the_call(serve: Any) -> None:
+    server = await serve()
+    async with server.call() as client:
+        piece = Frame(Opcode.CONT, b"", fin=False).serialize(mask=True)
+        begin = Frame(Opcode.TEXT, b"{", fin=False).serialize(mask=True)
+        client.socket.transport.write(begin + piece * (MOST_FRAGMENTS + 100))
+        await client.socket.wait_closed()
+        assert client.socket.close_code == 1009
+    await server.is_empty()
+
+
+@pytest.mark.parametrize(
+    "request_line", [f"/{'x' * 9_000}", f"/ HTTP/1.1\r\nX: {'x' * 9_000}\r\nY: "]
+)
+async def test_a_handshake_that_is_too_long_is_answered(serve: Any, request_line: str) -> None:
+    server = await serve()
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    headers = "Host: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
+    writer.write(f"GET {request_line} HTTP/1.1\r\n{headers}".encode())
+    async with asyncio.timeout(5):
+        assert (await reader.read()).startswith(b"HTTP/1.1 4")
+    writer.close()
+    await writer.wait_closed()
+
+
+@pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\nHost: x\r\nX: "])
+async def test_a_client_that_never_finishes_its_request_is_cut_off(
+    serve: Any, monkeypatch: pytest.MonkeyPatch, said: bytes
+) -> None:
+    monkeypatch.setattr("voice.socket.HANDSHAKE_S", 0.05)
+    server = await serve()
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert (await reader.readuntil(b"}")).startswith(b"HTTP/1.1 200")
+    writer.write(said)
+    async with asyncio.timeout(5):
+        with suppress(ConnectionResetError):
+            assert await reader.read() == b""
+    writer.close()
 
 
 async def test_a_refusal_is_no_error_in_the_log(
