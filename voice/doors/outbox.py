@@ -33,6 +33,7 @@ class Outbox:
         self._socket = socket
         self._waiting: deque[tuple[int | None, bytes]] = deque()
         self._bytes = 0
+        self._newest_epoch = 0
 
     def put(self, message: bytes, epoch: int | None = None) -> None:
         """Send a message, or queue it. Raises SlowClientError where the bound is reached."""
@@ -43,9 +44,12 @@ class Outbox:
         if self._bytes > MOST_BYTES:
             raise SlowClientError(f"{self._bytes} bytes wait for a client that does not read them")
         self._waiting.append((epoch, message))
+        self._newest_epoch = epoch or self._newest_epoch
 
     def take_back(self, epoch: int) -> None:
         """Forget what is still unsent of this reply."""
+        if epoch != self._newest_epoch:  # epochs rise: none of it waits, and looking costs
+            return
         kept = [entry for entry in self._waiting if entry[0] != epoch]
         self._waiting = deque(kept)
         self._bytes = sum(len(message) for _, message in kept)

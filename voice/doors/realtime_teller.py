@@ -56,7 +56,7 @@ class RealtimeTeller:
         self.settings = settings
         self._outbox = outbox
         self._new_id = new_id
-        self._detected: set[str] = set()
+        self._detected: str | None = None
         self._response: Response | None = None
 
     def tell(self, event: ServerEvent) -> None:
@@ -75,12 +75,11 @@ class RealtimeTeller:
     # --- the caller's turns -------------------------------------------------------------
 
     def turn_opened(self, item_id: str, at_ms: int) -> None:
-        self._detected.add(item_id)
+        self._detected = item_id
         self.tell(InputAudioBufferSpeechStartedEvent(audio_start_ms=at_ms, item_id=item_id))
 
     def turn_committed(self, item: CallerItem, at_ms: int, previous_id: str | None) -> None:
-        if item.id in self._detected:
-            self._detected.discard(item.id)
+        if item.id == self._detected:
             self.tell(InputAudioBufferSpeechStoppedEvent(audio_end_ms=at_ms, item_id=item.id))
         self.tell(InputAudioBufferCommittedEvent(item_id=item.id, previous_item_id=previous_id))
         wire = to_wire(item)

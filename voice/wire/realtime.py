@@ -11,13 +11,14 @@ and ``realtime_objects``. Source: https://platform.openai.com/docs/api-reference
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, get_args
+from typing import Any, Final, get_args
 
 import msgspec
 
 from voice.wire.realtime_client import (
     ClientEvent,
     ConversationItemCreateEvent,
+    InputAudioBufferAppendEvent,
     ResponseCreateEvent,
     SessionUpdateEvent,
 )
@@ -34,7 +35,12 @@ from voice.wire.realtime_objects import (
 from voice.wire.realtime_server import RealtimeErrorEvent, ServerEvent
 from voice.wire.realtime_session import check_update
 
+MOST_BYTES: Final = 1024 * 1024
+"""Of a message that brings no audio. Larger ones take the loop too long to read, and a session or
+a dialogue too much memory to keep."""
+
 _client_events = msgspec.json.Decoder(ClientEvent)
+_audio = msgspec.json.Decoder(InputAudioBufferAppendEvent)
 _server_events = msgspec.json.Decoder(ServerEvent)
 _encoder = msgspec.json.Encoder()
 
@@ -60,6 +66,8 @@ def encode_utf8(event: ServerEvent | ClientEvent) -> bytes:
 
 def decode(message: str | bytes) -> ClientEvent:
     """A client's message. Raises WireError, with the message's own event_id where it has one."""
+    if len(message) > MOST_BYTES:
+        return _decode_audio(message)
     try:
         event = _client_events.decode(message)
     except _UNREADABLE as error:
@@ -67,6 +75,21 @@ def decode(message: str | bytes) -> ClientEvent:
     if isinstance(event, _CHECKED):
         _check(event)
     return event
+
+
+def _decode_audio(message: str | bytes) -> InputAudioBufferAppendEvent:
+    """A message that may only bring audio, and is not looked into if it does not."""
+    try:
+        return _audio.decode(message)
+    except _UNREADABLE as error:
+        refusal = wire_error(error)
+    if refusal.param == "type":
+        raise WireError(
+            "invalid_value",
+            f"The message has {len(message)} bytes. Only input_audio_buffer.append may have more"
+            f" than {MOST_BYTES}.",
+        )
+    raise refusal
 
 
 def decode_server_event(message: str | bytes) -> ServerEvent:

@@ -8,12 +8,12 @@ clients read settings back from them (the JS SDK looks for ``interrupt_response`
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta, Struct, field
 
-from voice.wire.realtime_errors import convert, wire_error
+from voice.wire.realtime_errors import WireError, convert, wire_error
 
 Threshold: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
 Speed: TypeAlias = Annotated[float, Meta(ge=0.25, le=1.5)]
@@ -154,6 +154,9 @@ class RealtimeTranscriptionSession(Struct, frozen=True, kw_only=True, tag="trans
     audio: RealtimeTranscriptionAudio = RealtimeTranscriptionAudio()
 
 
+MOST_BYTES: Final = 1024 * 1024
+"""Of a session as JSON: instructions, tools and all."""
+
 Session: TypeAlias = RealtimeSession | RealtimeTranscriptionSession
 
 # What null switches off. Elsewhere null says nothing, as in clients that dump unset fields.
@@ -181,7 +184,10 @@ def merge(session: Session, update: dict[str, Any]) -> Session:
         merged = _overlaid(before, changes)
     except RecursionError as error:
         raise wire_error(error) from error
-    return convert(merged, Session, "session")  # type: ignore[arg-type]
+    after: Session = convert(merged, Session, "session")  # type: ignore[arg-type]
+    if len(msgspec.json.encode(after)) > MOST_BYTES:
+        raise WireError("invalid_value", f"The session would exceed {MOST_BYTES} bytes.", "session")
+    return after
 
 
 def check_update(update: dict[str, Any]) -> None:

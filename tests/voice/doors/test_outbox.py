@@ -77,3 +77,14 @@ def test_what_was_sent_or_taken_back_does_not_count() -> None:
         outbox.flush()
         socket.room = 0
     assert len(socket.written) == 5
+
+
+def test_taking_back_a_reply_of_which_nothing_waits_leaves_all() -> None:
+    socket = Socket()
+    outbox = Outbox(socket)
+    outbox.put(b"a", epoch=1)
+    outbox.put(b"b")
+    outbox.take_back(2)
+    socket.room = 2
+    outbox.flush()
+    assert socket.written == [b"a", b"b"]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from voice.wire.realtime import decode, decode_server_event, encode, error_event
+from voice.wire.realtime import MOST_BYTES, decode, decode_server_event, encode, error_event
 from voice.wire.realtime_client import (
     InputAudioBufferAppendEvent,
     InputAudioBufferCommitEvent,
@@ -229,3 +229,21 @@ def test_any_json_is_taken_or_refused_politely(tree: Any) -> None:
 def test_any_body_is_taken_or_refused_politely(kind: str, body: Any) -> None:
     field = {"session.update": "session", "conversation.item.create": "item"}.get(kind, "response")
     survives(json.dumps({"type": kind, "event_id": "mine", field: body}))
+
+
+# --- sizes ----------------------------------------------------------------------------------
+
+
+def test_only_audio_may_be_large() -> None:
+    pcm = bytes(MOST_BYTES)
+    audio = {"type": "input_audio_buffer.append", "audio": base64.b64encode(pcm).decode()}
+    assert decode(json.dumps(audio)) == InputAudioBufferAppendEvent(pcm)
+    session = {"type": "realtime", "instructions": "x" * MOST_BYTES}
+    error = refusal_of(type="session.update", session=session)
+    assert error.code == "invalid_value"
+    assert str(MOST_BYTES) in error.message
+
+
+def test_large_audio_that_is_wrong_is_told_why() -> None:
+    error = refusal_of(type="input_audio_buffer.append", audio="?" * MOST_BYTES)
+    assert (error.code, error.param) == ("invalid_audio", "audio")

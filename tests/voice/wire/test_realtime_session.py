@@ -9,6 +9,7 @@ import pytest
 from voice.wire.realtime import decode
 from voice.wire.realtime_errors import WireError
 from voice.wire.realtime_session import (
+    MOST_BYTES,
     RealtimeAudioPCMU,
     RealtimeSemanticVad,
     RealtimeServerVad,
@@ -195,3 +196,10 @@ def test_an_update_nested_without_end_is_refused() -> None:
         update = {"tracing": update}
     with pytest.raises(WireError, match="nested"):
         merge(START, update)
+
+
+def test_a_session_does_not_grow_without_end() -> None:
+    session = merge(RealtimeSession(), {"tracing": {"a": "x" * (MOST_BYTES // 2)}})
+    with pytest.raises(WireError, match="would exceed") as caught:
+        merge(session, {"tracing": {"b": "x" * (MOST_BYTES // 2)}})
+    assert caught.value.param == "session"
