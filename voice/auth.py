@@ -44,7 +44,10 @@ def is_foreign_page(
     origin = headers.get("origin")
     if origin is None or origin in allowed or "*" in allowed:
         return False
-    page = urlsplit(origin)
+    try:
+        page = urlsplit(origin)
+    except ValueError:  # no browser sends this
+        return True
     if keyless and not is_loopback(page.hostname or ""):
         return True
     return page.netloc != headers.get("host", "")

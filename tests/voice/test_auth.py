@@ -84,3 +84,8 @@ def test_all_pages_may_be_allowed() -> None:
 def test_the_loopback_is_known_by_its_addresses_and_one_name() -> None:
     assert all(map(is_loopback, ["localhost", "127.0.0.1", "127.8.8.8", "::1"]))
     assert not any(map(is_loopback, ["0.0.0.0", "::", "10.0.0.1", "example", ""]))
+
+
+@pytest.mark.parametrize("origin", ["http://[", "http://[::1", "https://a]b/"])
+def test_an_origin_that_is_no_address_is_foreign(origin: str) -> None:
+    assert is_foreign_page({"origin": origin, "host": "localhost"}, ())
