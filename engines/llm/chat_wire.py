@@ -130,6 +130,7 @@ class _Chunk(msgspec.Struct):
 
 
 _decode = msgspec.json.Decoder(_Chunk).decode
+_UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class AnswerReader:
@@ -192,7 +193,7 @@ class AnswerReader:
     def _chunk(self, event: bytes) -> Iterator[Delta]:
         try:
             chunk = _decode(event)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except _UNREADABLE as error:
             raise failure("bad_response", f"a chunk of the answer is unreadable: {error}") from None
         if chunk.error:
             raise stream_error(chunk.error)
@@ -239,7 +240,7 @@ def upstream_message(body: bytes) -> str:
     """What an error response says, in at most 300 characters."""
     try:
         said = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except _UNREADABLE:
         said = body.decode(errors="replace")
     return _message_in(said)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import email.utils
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -126,13 +126,13 @@ class OpenAi:
         async with self._within(limit, deadline):
             response = await self._send(self._request(request))
         answer = AnswerReader()
-        body = cast("AsyncGenerator[bytes, None]", response.aiter_bytes())
+        body = cast("AsyncGenerator[bytes, None]", response.aiter_raw())
         try:
             while not answer.done:
                 async with self._within(limit, deadline):
                     data = await _next(body)
                 seen = answer.events
-                for delta in answer.finish() if data is None else answer.feed(data):
+                for delta in self._understood(answer, data):
                     yield delta
                 if data is None:
                     break
@@ -144,6 +144,12 @@ class OpenAi:
         finally:
             await body.aclose()
             await response.aclose()
+
+    def _understood(self, answer: AnswerReader, data: bytes | None) -> Iterator[Delta]:
+        try:
+            yield from answer.finish() if data is None else answer.feed(data)
+        except EngineError as error:  # it may hold the endpoint's words, and they the key
+            raise failure(error.code, self._without_key(error.message)) from None
 
     def _request(self, request: ChatRequest) -> httpx.Request:
         options = self._options
@@ -258,7 +264,12 @@ def _url(text: str) -> httpx.URL:
 def _client(options: Options, url: httpx.URL) -> httpx.AsyncClient:
     # hpack writes every header it packs, the key among them, into its debug log.
     logging.getLogger("hpack").setLevel(logging.INFO)
-    headers = {"Content-Type": "application/json", "Accept": "text/event-stream, application/json"}
+    headers = {
+        "Content-Type": "application/json",
+        "Accept": "text/event-stream, application/json",
+        # A few kilobytes can be unpacked into more than the loop has time and room for.
+        "Accept-Encoding": "identity",
+    }
     if options.api_key:
         headers["Authorization"] = f"Bearer {options.api_key}"
     return httpx.AsyncClient(
@@ -290,19 +301,20 @@ async def _drain(body: AsyncIterator[bytes]) -> None:
 
 def _retry_after(response: httpx.Response, backoff: float) -> float:
     """Seconds to wait: RFC 9110, section 10.2.3 allows a number or a date."""
-    value = response.headers.get("retry-after", "")
-    if value.strip().isdigit():
+    value = response.headers.get("retry-after", "").strip()
+    if value.isdecimal():
         return float(value)
     try:
         when = email.utils.parsedate_to_datetime(value)
     except ValueError:
         return backoff
-    return max((when - datetime.now(UTC)).total_seconds(), 0.0)
+    zoned = when if when.tzinfo else when.replace(tzinfo=UTC)  # "-0000" is UTC without a zone
+    return max((zoned - datetime.now(UTC)).total_seconds(), 0.0)
 
 
 def _model_names(body: bytes) -> list[str]:
     try:
         listed = msgspec.json.decode(body)
-        return [model["id"] for model in listed["data"]]
-    except (msgspec.DecodeError, KeyError, TypeError):
+        return [str(model["id"]) for model in listed["data"]]
+    except (msgspec.DecodeError, KeyError, TypeError, RecursionError):
         return []

@@ -163,6 +163,7 @@ def test_what_servers_leave_out_or_null_is_met_with_patience():
         (b"data: {oops\n\n", "bad_response"),
         (b"data: \xff\xfe\n\n", "bad_response"),
         (b'data: {"choices": 7}\n\n', "bad_response"),
+        (b'data: {"error": ' + b"[" * 100_000 + b"\n\n", "bad_response"),
         (b"x" * 1_100_000, "bad_response"),
         (sse({"error": {"message": "boom", "code": 500}}), "unavailable"),
         (sse({"error": {"message": "boom", "code": 429}}), "rate_limited"),
@@ -191,6 +192,7 @@ def test_an_error_inside_a_stream_says_what_the_endpoint_said():
         (b"", "no reason given"),
         (b"\xff", "\ufffd"),
         (b"x" * 1000, "x" * 300),
+        (b"[" * 100_000, "[" * 300),
     ],
 )
 def test_the_upstream_message_is_found(body, said):

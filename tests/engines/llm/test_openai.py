@@ -1,6 +1,7 @@
 """The HTTP chat engine against a server that says whatever a test wants, byte by byte."""
 
 import asyncio
+import gzip
 import json
 import logging
 from contextlib import asynccontextmanager
@@ -135,6 +136,13 @@ async def test_the_options_are_what_the_request_leaves_open():
     ]
 
 
+async def test_an_answer_that_was_packed_unasked_is_not_unpacked():
+    bomb = gzip.compress(ANSWER + b"\n" * 1_000_000)
+    async with asking(whole(bomb, "200 OK", "Content-Encoding: gzip")) as (endpoint, engine):
+        assert (await error_of(engine)).code == "bad_response"
+    assert endpoint.requests[0][1]["accept-encoding"] == "identity"
+
+
 async def test_without_a_key_none_is_sent():
     async with asking(whole(ANSWER)) as (endpoint, engine):
         await deltas_of(engine)
@@ -248,6 +256,9 @@ async def test_a_refusal_that_breaks_off_is_still_a_refusal():
         whole(b"", "429 Too Many Requests"),
         whole(b"", "503 Service Unavailable", "Retry-After: 0"),
         whole(b"", "503 Service Unavailable", "Retry-After: Wed, 21 Oct 2015 07:28:00 GMT"),
+        whole(b"", "503 Service Unavailable", "Retry-After: Wed, 21 Oct 2015 07:28:00 -0000"),
+        whole(b"", "503 Service Unavailable", "Retry-After: \u00b2"),
+        whole(b"", "503 Service Unavailable", "Retry-After: soon"),
     ],
 )
 async def test_what_fails_before_its_first_byte_is_tried_again(failing):
@@ -386,8 +397,10 @@ def test_a_base_url_that_is_none_is_refused(url):
 async def test_the_key_is_in_no_log_no_error_and_no_repr(caplog):
     caplog.set_level(logging.DEBUG)
     refused = whole(KEY.encode(), "401 Unauthorized")
-    async with asking(whole(ANSWER), refused, api_key=KEY) as (_, engine):
+    broken = whole(b'data: {"error": "' + KEY.encode() + b'"}\n\n')
+    async with asking(whole(ANSWER), refused, broken, api_key=KEY) as (_, engine):
         await deltas_of(engine)
-        error = await error_of(engine)
-        shown = [caplog.text, str(error), repr(error), repr(engine), repr(Options(api_key=KEY))]
+        errors = [await error_of(engine), await error_of(engine)]
+        shown = [caplog.text, *map(str, errors), *map(repr, errors), repr(engine)]
+        shown.append(repr(Options(api_key=KEY)))
     assert not any(KEY in text for text in shown)
