@@ -45,12 +45,15 @@ _NO_LAST_WORD = _JOINTS | frozenset(_LEANING.split())
 class PhraseSettings:
     """Sizes in words. The first phrase ends at a clause of at least ``first_clause`` words, else
     before a joining word after ``first_joint``, else within ``first_most``. A later phrase is a
-    sentence; one above ``most`` is cut at the last clause within them, or hard."""
+    sentence; one above ``most`` is cut at the last clause within them, or hard. So is any above
+    ``most_characters``, at a blank if it has one: models do write without end, and some languages
+    without blanks."""
 
     first_clause: int = 2
     first_joint: int = 3
     first_most: int = 6
     most: int = 40
+    most_characters: int = 400
 
 
 class PhraseSplitter:
@@ -79,37 +82,41 @@ class PhraseSplitter:
         return [rest] if rest.strip() else []
 
     def _phrase_end(self) -> int | None:
-        sentence_end = self._sentence_end()
-        words = list(re.finditer(r"\S+", self._text[:sentence_end]))
+        """No more is looked at than a phrase may hold, so that every delta costs as little."""
+        blanks = len(self._text) - len(self._text.lstrip())
+        head = self._text[blanks : blanks + self._settings.most_characters]
+        end = self._end_in(head)
+        if end is None and len(head) == self._settings.most_characters:
+            end = len(head.rsplit(None, 1)[0]) if len(head.split(None, 1)) > 1 else len(head)
+        return None if end is None else blanks + end
+
+    def _end_in(self, head: str) -> int | None:
+        sentence_end = _sentence_end(head)
+        words = list(re.finditer(r"\S+", head[:sentence_end]))
         if self._first:
-            return self._first_phrase_end(sentence_end, words)
+            return self._first_phrase_end(head, sentence_end, words)
         if len(words) > self._settings.most:
-            return self._overlong_end(words)
+            return self._overlong_end(head, words)
         return sentence_end
 
-    def _sentence_end(self) -> int | None:
-        for match in _SENTENCE_END.finditer(self._text):
-            head = self._text[: match.end()]
-            if head.strip() and not _ends_in_a_dot_that_ends_nothing(head):
-                return match.end()
-        return None
-
-    def _first_phrase_end(self, sentence_end: int | None, words: list[re.Match[str]]) -> int | None:
+    def _first_phrase_end(
+        self, head: str, sentence_end: int | None, words: list[re.Match[str]]
+    ) -> int | None:
         """Of all that may end it, what shows first in the text."""
-        ends = [*self._clause_ends(sentence_end), *self._word_ends(words)]
+        ends = [*self._clause_ends(head[:sentence_end]), *self._word_ends(head, words)]
         if sentence_end is not None:
             ends.append((sentence_end, sentence_end))
         return min(ends)[1] if ends else None
 
-    def _clause_ends(self, sentence_end: int | None) -> Iterator[tuple[int, int]]:
-        for match in _CLAUSE_END.finditer(self._text[:sentence_end]):
-            if len(self._text[: match.end()].split()) >= self._settings.first_clause:
+    def _clause_ends(self, sentence: str) -> Iterator[tuple[int, int]]:
+        for match in _CLAUSE_END.finditer(sentence):
+            if len(sentence[: match.end()].split()) >= self._settings.first_clause:
                 yield match.end(), match.end()
 
-    def _word_ends(self, words: list[re.Match[str]]) -> Iterator[tuple[int, int]]:
+    def _word_ends(self, head: str, words: list[re.Match[str]]) -> Iterator[tuple[int, int]]:
         """Where to cut a phrase that has no clause yet, after the place that shows it: before a
         joining word, or where it has become long. The last word may still be growing."""
-        whole = [word for word in words if word.end() < len(self._text)]
+        whole = [word for word in words if word.end() < len(head)]
         names = [word.group().lower() for word in whole]
         for position in range(self._settings.first_joint, len(whole)):
             if names[position] in _JOINTS and names[position - 1] not in _NO_LAST_WORD:
@@ -119,11 +126,18 @@ class PhraseSplitter:
             fits = (size for size in range(most, 1, -1) if names[size - 1] not in _NO_LAST_WORD)
             yield whole[most - 1].end(), whole[next(fits, most) - 1].end()
 
-    def _overlong_end(self, words: list[re.Match[str]]) -> int:
+    def _overlong_end(self, head: str, words: list[re.Match[str]]) -> int:
         """The last clause that ends within the allowed words, else all of them."""
-        allowed = self._text[: words[self._settings.most].start()]
+        allowed = head[: words[self._settings.most].start()]
         clauses = [match.end() for match in _CLAUSE_END.finditer(allowed)]
         return clauses[-1] if clauses else words[self._settings.most - 1].end()
+
+
+def _sentence_end(text: str) -> int | None:
+    for match in _SENTENCE_END.finditer(text):
+        if not _ends_in_a_dot_that_ends_nothing(text[: match.end()]):
+            return match.end()
+    return None
 
 
 def _ends_in_a_dot_that_ends_nothing(head: str) -> bool:

@@ -127,10 +127,13 @@ def test_blanks_are_no_phrase() -> None:
     assert phrases("Yes. \n ") == ["Yes."]
 
 
-@pytest.mark.parametrize("mark", ["...", "!", "。", "。」", '."', ", ", "\n", "a. "])
-def test_a_model_that_is_stuck_on_a_mark_does_not_stall_the_loop(mark: str) -> None:
+@pytest.mark.parametrize(
+    "mark", ["...", "!", "。", "。」", '."', ", ", "\n", "a. ", "aaaa", "ส", "\t"]
+)
+def test_a_model_that_is_stuck_does_not_stall_the_loop(mark: str) -> None:
     started = time.perf_counter()
-    phrases(*[mark] * 500)
+    phrases(*[mark] * 3_000)
+    phrases(mark * 3_000)
     assert time.perf_counter() - started < 2.0, "a search has become quadratic"
 
 
@@ -163,6 +166,16 @@ def test_nothing_is_lost_but_blanks_at_the_end(case: tuple[str, list[str]]) -> N
 def test_phrases_do_not_depend_on_how_the_text_is_chopped(case: tuple[str, list[str]]) -> None:
     text, deltas = case
     assert phrases(*deltas) == phrases(text) == phrases(*text)
+    short = PhraseSettings(most_characters=12)
+    assert phrases(*deltas, settings=short) == phrases(text, settings=short)
+
+
+@pytest.mark.parametrize("word", ["ab", "ab ", "\n ab", "你好", "e.g. "])
+def test_a_phrase_has_no_more_characters_than_allowed(word: str) -> None:
+    settings = PhraseSettings(most=1_000, first_most=1_000, most_characters=50)
+    cut = phrases(*[word] * 200, settings=settings)
+    assert max(len(phrase.strip()) for phrase in cut) <= 50
+    assert "".join(cut).rstrip() == (word * 200).rstrip()
 
 
 @given(texts, st.integers(3, 10))
