@@ -18,10 +18,10 @@ from engines.batching.policy import BatchPolicy
 from engines.ports import FloatArray, Vad
 from engines.vad.resampling import Polyphase
 
-OnWindow: TypeAlias = Callable[[Samples, float, float], None]
+OnWindow: TypeAlias = Callable[[Samples, float | None, float], None]
 """Called on the loop with a window (512,) int16 at 16 kHz, the callee's to keep, its speech
-probability, and its level in dB of full scale. It must not raise: it stands between calls that
-have nothing to do with each other."""
+probability (None where it was not judged), and its level in dB of full scale. It must not raise:
+it stands between calls that have nothing to do with each other."""
 
 _SILENT_AFTER_MS: Final = 100.0
 """A socket that has sent nothing for so long is not waited for."""
@@ -36,8 +36,7 @@ class BacklogError(Exception):
 class Ear:
     """One call's place in the batch. Made by ``Ears.open``.
 
-    Where nobody wants its audio ``judged``, each window is heard at once, with a probability of
-    nothing.
+    Where nobody wants its audio ``judged``, each window is heard at once.
     """
 
     def __init__(self, ears: Ears, slot: int, resampler: Polyphase, on_window: OnWindow) -> None:
@@ -75,8 +74,15 @@ class Ear:
         waiting = self._end - self._start - self.resampler.history
         return 1000 * waiting // self.resampler.rate
 
+    @property
+    def has_window(self) -> bool:
+        """A whole window waits."""
+        need = self.resampler.history + self.resampler.samples
+        return self._end - self._start >= need
+
     def flush(self) -> None:
-        """Have all that waits heard now, the last window filled up with silence."""
+        """Have all that waits heard now, the last window filled up with silence. It is not
+        judged: a minute of it would keep all other calls waiting."""
         size = self.resampler.samples
         rest = (self._end - self._start - self.resampler.history) % size
         if rest:
@@ -118,8 +124,7 @@ class Ear:
         return rows.astype(np.float32)
 
     def _queue_window(self) -> None:
-        need = self.resampler.history + self.resampler.samples
-        if not self._queued and not self.closed and self._end - self._start >= need:
+        if not self._queued and not self.closed and self.has_window:
             self._queued = True
             self._ears.queue(self)
 
@@ -185,15 +190,14 @@ class Ears:
             self._reschedule(self._loop.call_at(due / 1000.0, self._hear_batch))
 
     def hear_now(self, ear: Ear) -> None:
-        """Hear all windows that wait in one ear, out of turn."""
+        """Hear all windows that wait in one ear, out of turn and unjudged."""
+        if not ear.has_window:
+            return
         windows = ear.resampler.convert(ear.take_windows())
-        slot = np.array([ear.slot])
-        heard = zip(windows, _samples(windows), levels_db(windows), strict=True)
-        for window, samples, level_db in heard:
+        for samples, level_db in zip(_samples(windows), levels_db(windows), strict=True):
             if ear.closed:
                 return
-            probability = float(self._vad.step(slot, window[None])[0]) if ear.judged else 0.0
-            ear.on_window(samples.copy(), probability, level_db)
+            ear.on_window(samples.copy(), None, level_db)
 
     def forget(self, ear: Ear) -> None:
         """An ear was closed."""

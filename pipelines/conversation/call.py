@@ -51,6 +51,10 @@ logger = logging.getLogger(__name__)
 MOST_UNDETECTED_MS: Final = 120_000
 """A turn that the client must close by itself keeps no more audio than this."""
 
+MOST_TAKES: Final = 8
+"""Transcriptions that one call may ask for at once: one caller must not fill the recogniser's
+queue. People take turns more slowly than they are written down."""
+
 _SLACK_WINDOWS: Final = 3
 """Windows between the onset of speech and the decision that it is speech."""
 
@@ -134,6 +138,7 @@ class Call:
 
     def commit(self) -> None:
         """The client closes the caller's turn, which holds all that was sent before."""
+        self._hearing.open()
         self._ear.flush()
         self._happen(AudioCommitted())
 
@@ -171,7 +176,7 @@ class Call:
 
     # --- events to commands -------------------------------------------------------------
 
-    def _hear_window(self, window: Samples, probability: float, level_db: float) -> None:
+    def _hear_window(self, window: Samples, probability: float | None, level_db: float) -> None:
         self._hearing.add(window)
         self._happen_between_calls(WindowHeard(probability, level_db))
 
@@ -242,7 +247,7 @@ class Call:
         item = self._turn_items.get(command.turn)
         if item is None:
             item = self._turn_items[command.turn] = CallerItem(self._new_id(), spoken=True)
-        previous = self.dialogue.add(item)
+        previous = self.dialogue.append(item)
         self._turn_ms[command.turn] = self._hearing.duration_ms
         self._hearing.close(command.quiet_ms)
         self._door.turn_committed(item, command.at_ms, previous)
@@ -252,6 +257,10 @@ class Call:
         self._hearing.close()
 
     def _transcribe(self, command: Transcribe) -> None:
+        if len(self._takes) >= MOST_TAKES:
+            reason = f"{MOST_TAKES} turns of this call wait for their words: speak more slowly"
+            self._happen(TranscriptFailed(command.take, reason))
+            return
         request = AsrRequest(
             self._hearing.audio(),
             self.settings.language,

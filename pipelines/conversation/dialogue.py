@@ -17,6 +17,10 @@ from engines.ports import Message, ToolCall
 MS_PER_CHARACTER: Final = 60.0
 """A lively speaker's pace. A phrase whose audio was cut off is taken to have lasted no less."""
 
+MOST_ITEMS: Final = 1_000
+MOST_CHARACTERS: Final = 1_000_000
+"""Beyond, the oldest items are forgotten. No model reads as much, and an hour's call has less."""
+
 NO_RESULT: Final = "no result yet"
 
 
@@ -137,7 +141,8 @@ class UnknownItemError(KeyError):
 
 
 class Dialogue:
-    """The items of one call, in order."""
+    """The items of one call, in order; the oldest are forgotten beyond ``MOST_ITEMS`` and
+    ``MOST_CHARACTERS``."""
 
     def __init__(self) -> None:
         self._items: dict[str, Item] = {}
@@ -159,6 +164,11 @@ class Dialogue:
         except KeyError:
             raise UnknownItemError(item_id) from None
 
+    def append(self, item: Item) -> str | None:
+        """Append an item of our own. If a client has taken its id, theirs goes."""
+        self._items.pop(item.id, None)
+        return self.add(item)
+
     def add(self, item: Item, after: str | None = None) -> str | None:
         """Append the item, or put it ``after`` another (``"root"``: before all).
 
@@ -170,16 +180,26 @@ class Dialogue:
         if after is None:
             previous = self.last_id
             self._items[item.id] = item
+            self._forget_oldest(item)
             return previous
         ids = list(self._items)
         place = 0 if after == "root" else ids.index(self.get(after).id) + 1
         items = list(self._items.items())
         self._items = dict([*items[:place], (item.id, item), *items[place:]])
+        self._forget_oldest(item)
         return ids[place - 1] if place else None
 
     def remove(self, item_id: str) -> None:
         """Raises UnknownItemError."""
         del self._items[self.get(item_id).id]
+
+    def _forget_oldest(self, newest: Item) -> None:
+        characters = sum(map(_characters, self._items.values()))
+        while len(self._items) > MOST_ITEMS or characters > MOST_CHARACTERS:
+            oldest = next((item for item in self._items.values() if item is not newest), None)
+            if oldest is None:
+                return
+            characters -= _characters(self._items.pop(oldest.id))
 
     def messages(self, instructions: str = "", pending: str = "") -> tuple[Message, ...]:
         """The dialogue as a chat model reads it. ``pending`` is what the caller seems to have
@@ -190,6 +210,18 @@ class Dialogue:
         if pending:
             messages.append(Message("user", pending))
         return tuple(_answered(messages))
+
+
+def _characters(item: Item) -> int:
+    match item:
+        case SystemItem() | CallerItem():
+            return len(item.text or "")
+        case AgentItem():
+            return sum(len(span.text) for span in item.spans)
+        case ToolCallItem():
+            return len(item.call.name) + len(item.call.arguments)
+        case ToolResultItem():
+            return len(item.output)
 
 
 def _append(messages: list[Message], item: Item) -> None:

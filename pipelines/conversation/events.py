@@ -19,10 +19,10 @@ from engines.ports import ToolCall, Usage
 
 @dataclass(frozen=True, slots=True)
 class WindowHeard:
-    """The VAD has judged one more window of the caller's audio; ``level_db`` is its loudness, in
-    dB of full scale."""
+    """One more window of the caller's audio. ``probability`` is None where the VAD has not judged
+    it; ``level_db`` is its loudness, in dB of full scale."""
 
-    probability: float
+    probability: float | None
     level_db: float = 0.0
 
 
@@ -64,8 +64,8 @@ class ReplyCancelled:
 
 @dataclass(frozen=True, slots=True)
 class ReplyEnded:
-    """The reply has said all it had to say, or has failed. Of one that is held this is not told
-    until it is released: its end is held with the rest."""
+    """The reply has said all it had to say, or has failed. Of one that is held this is told at
+    once where it has failed, else when it is released: its end is held with the rest."""
 
     epoch: int
 

@@ -134,7 +134,7 @@ class TurnMachine:
 
     def _on_heard(self, event: WindowHeard, now: int) -> None:
         self._heard_at = now
-        if not self.settings.detect:
+        if not self.settings.detect or event.probability is None:
             self._endpointer.skip()
             self._forget_ahead(now)  # nobody watches any more whether the caller goes on
         elif border := self._endpointer.hear(event.probability, event.level_db):
@@ -249,9 +249,10 @@ class TurnMachine:
         self._stop_reply("client_cancelled")
 
     def _on_ended(self, event: ReplyEnded, _now: int) -> None:
-        reply = self._reply
-        if reply is not None and reply.epoch == event.epoch and not reply.held:
-            self._reply = None
+        if self._reply is None or self._reply.epoch != event.epoch:
+            return
+        self._drop_prepared_reply()  # it has failed
+        self._reply = None
 
     def _prepare_reply(self, text: str) -> None:
         idle = self._reply is None and not self._owed and not self._waiting

@@ -72,6 +72,10 @@ class Playback:
         self._held_ms = 0.0
         self._player = replace(self._player, sent_ms=0.0)
 
+    def holds(self, epoch: int) -> bool:
+        """Whether this reply is held back."""
+        return self._open and epoch == self._epoch and self._held is not None
+
     def put(self, output: Output, now: float) -> bool:
         """Send, hold or drop; False says that the reply is stale and may as well stop."""
         if not self._open or output.epoch != self._epoch:

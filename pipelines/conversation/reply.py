@@ -41,6 +41,12 @@ MOST_AUDIO_MS: Final = 200
 MOST_LEAD_MS: Final = 5_000
 """Phrases are not synthesised further ahead of the listener: a barge-in would waste them."""
 
+MOST_CHARACTERS: Final = 100_000
+"""A model that has written so much, two hours of speech, will not end."""
+
+MOST_TOOL_CALLS: Final = 128
+"""As many as OpenAI's API takes tools."""
+
 STALL_S: Final = 30.0
 """A model that gives nothing for so long has failed."""
 
@@ -125,19 +131,22 @@ class Reply:
 
     async def _think(self, phrases: asyncio.Queue[str | None]) -> tuple[Usage, list[ToolCall]]:
         """The model's half: its words as phrases (in a written reply, as they come)."""
-        splitter, tools, usage, said = PhraseSplitter(), _ToolCalls(), Usage(), False
+        splitter, tools, usage, written = PhraseSplitter(), _ToolCalls(), Usage(), 0
         async with self._llm.open(self.plan.chat) as deltas:
             async for delta in _timely(deltas, "llm"):
                 if isinstance(delta, TextDelta):
                     self.stages.mark("first_token", self._loop.time())
-                    said = True
+                    written += len(delta.text)
                     for phrase in splitter.feed(delta.text) if self.plan.spoken else [delta.text]:
                         await phrases.put(phrase)
                 elif isinstance(delta, ToolCallDelta):
+                    written += len(delta.arguments)
                     tools.add(delta)
                 else:
                     usage = delta
-        if not said and not tools.calls:
+                if written > MOST_CHARACTERS or len(tools.calls) > MOST_TOOL_CALLS:
+                    raise EngineError("llm", "bad_response", "the model's answer does not end")
+        if not written and not tools.calls:
             raise EngineError("llm", "empty", "the model gave neither words nor tool calls")
         for phrase in splitter.finish():
             await phrases.put(phrase)

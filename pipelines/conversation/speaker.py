@@ -58,6 +58,8 @@ class Speaker:
 
     def read_ahead(self, settings: CallSettings) -> None:
         """The caller has begun to speak: the model may read all that was said before."""
+        if self._reading is not None:
+            self._reading.cancel()
         chat = self._chat(settings)
         self._reading = self._tasks.create_task(
             self._read(replace(chat, max_tokens=0, priority=Priority.BATCH))
@@ -144,6 +146,9 @@ class Speaker:
     # --- outputs: before the gate, and past it --------------------------------------------
 
     def _put(self, output: Output) -> bool:
+        if isinstance(output, ReplyFinished) and output.code and self._playback.holds(output.epoch):
+            self._happen(ReplyEnded(output.epoch))  # nobody heard of it: the commit tries again
+            return False
         return self._playback.put(output, self._now())
 
     def _lead_ms(self) -> float:
@@ -161,7 +166,7 @@ class Speaker:
         item = self._item
         if item is None:
             item = self._item = AgentItem(self._new_id(), spoken=self._spoken)
-            self._door.reply_began_item(item, self._dialogue.add(item))
+            self._door.reply_began_item(item, self._dialogue.append(item))
         if isinstance(output, ReplyText):
             item.say(output.text)
         else:
@@ -172,7 +177,7 @@ class Speaker:
         if self._item is not None:
             self._item.status = "completed"  # calls come last: the words are all said
         item = ToolCallItem(self._new_id(), output.call)
-        self._door.reply_called(item, self._dialogue.add(item))
+        self._door.reply_called(item, self._dialogue.append(item))
 
     def _finish(self, output: ReplyFinished) -> None:
         if output.code:

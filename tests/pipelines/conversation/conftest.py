@@ -33,7 +33,7 @@ class Watched:
         self.engine = engine
         self.requests: list[Any] = []
         self.asked_at_ms: list[float] = []
-        self.open_now = 0
+        self.open_now = self.most_at_once = 0
 
     @asynccontextmanager
     async def open(self, request: Any) -> AsyncIterator[AsyncIterator[Any]]:
@@ -41,6 +41,7 @@ class Watched:
             self.requests.append(request)
         self.asked_at_ms.append(now_ms())
         self.open_now += 1
+        self.most_at_once = max(self.most_at_once, self.open_now)
         try:
             async with self.engine.open(request) as stream:
                 yield stream

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from engines.audio import Pcm
@@ -20,8 +21,8 @@ from engines.scripted import (
     TtsOptions,
     tokens_of,
 )
-from pipelines.conversation.call import MOST_UNDETECTED_MS
-from pipelines.conversation.dialogue import AgentItem, CallerItem
+from pipelines.conversation.call import MOST_TAKES, MOST_UNDETECTED_MS
+from pipelines.conversation.dialogue import AgentItem, CallerItem, SystemItem
 from pipelines.conversation.events import (
     CommitTurn,
     ReplyAudio,
@@ -38,6 +39,7 @@ HEARD = AsrOptions().text
 LONG_TEXT = " ".join([TEXT] * 4)
 LONG = tokens_of(LONG_TEXT)
 MS_PER_WORD = 1000 / 12
+RATE, LOUD = 16_000, 8_000
 
 
 def words_said(door: Any, epoch: int) -> str:
@@ -533,6 +535,7 @@ async def test_a_failed_reply_says_why_and_the_next_one_works(
     stage: Any, fail: Callable[[Any], None]
 ) -> None:
     fail(stage)
+    stage.settings = replace(stage.settings, turns=replace(stage.settings.turns, speculate=False))
     async with stage.call() as line:
         await line.take_turn()
         first, item = (await line.door.wait("reply_finished")).args
@@ -543,6 +546,49 @@ async def test_a_failed_reply_says_why_and_the_next_one_works(
     assert "unset fail_code" in first.message
     assert item is None or item.status == "incomplete"
     assert (second.code, words_said(line.door, second.epoch)) == ("", TEXT)
+
+
+async def test_a_reply_that_failed_ahead_of_its_time_is_tried_again(stage: Any) -> None:
+    fail_llm(stage)
+    async with stage.call() as line:
+        await line.take_turn()
+        output, _ = (await line.door.wait("reply_finished")).args
+    assert (output.code, words_said(line.door, output.epoch)) == ("", TEXT)
+    assert len(line.door.all("reply_started")) == 1
+    assert len(stage.llm.requests) == 2
+
+
+async def test_one_call_does_not_fill_the_recognisers_queue(stage: Any) -> None:
+    stage.asr.engine = ScriptedAsr(AsrOptions(start_delay_ms=9_000))
+    async with stage.call() as line:
+        for _ in range(MOST_TAKES + 2):
+            await line.sound(200, LOUD)
+            line.call.commit()
+        await line.door.wait("transcript_ready", MOST_TAKES)
+    assert stage.asr.most_at_once == MOST_TAKES
+    reasons = [told.args[1] for told in line.door.all("transcript_failed")]
+    assert ["speak more slowly" in reason for reason in reasons] == [True, True]
+
+
+async def test_a_backlog_is_not_judged_before_a_commit_that_takes_it(stage: Any) -> None:
+    async with stage.call() as line:
+        line.call.hear(np.full(RATE * 50, LOUD, np.int16))
+        line.call.commit()
+        judged = stage.ears.windows
+        await line.door.wait("transcript_ready")
+    assert judged == 0
+    (heard,) = stage.asr.requests
+    assert heard.pcm.duration_ms >= 50_000
+    assert line.door.all("turn_opened") == []
+
+
+async def test_an_item_that_took_the_id_of_a_turn_gives_way(stage: Any) -> None:
+    async with stage.call() as line:
+        await line.speak()
+        line.call.dialogue.add(SystemItem(line.door.last("turn_opened").args[0], "mine"))
+        await line.pause()
+        await line.door.wait("reply_finished")
+    assert [type(item) for item in line.call.dialogue] == [CallerItem, AgentItem]
 
 
 @pytest.mark.parametrize("name", ["llm", "tts"])

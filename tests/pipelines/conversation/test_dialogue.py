@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 
 from engines.ports import Message, ToolCall
 from pipelines.conversation.dialogue import (
+    MOST_CHARACTERS,
+    MOST_ITEMS,
     MS_PER_CHARACTER,
     NO_RESULT,
     AgentItem,
@@ -13,11 +15,14 @@ from pipelines.conversation.dialogue import (
     Dialogue,
     DuplicateItemError,
     Item,
+    Span,
     SystemItem,
     ToolCallItem,
     ToolResultItem,
     UnknownItemError,
 )
+
+LONG = "x" * (MOST_CHARACTERS - 100)
 
 
 def dialogue_of(*items: Item) -> Dialogue:
@@ -284,3 +289,41 @@ def test_more_audio_heard_is_more_words_heard_and_always_a_beginning(
     assert item.text.startswith(more)
     item.cut(1e9)
     assert item.heard_text == item.text
+
+
+# --- how much is kept -----------------------------------------------------------------------
+
+
+def test_the_oldest_items_are_forgotten() -> None:
+    dialogue = dialogue_of(*(CallerItem(str(number)) for number in range(MOST_ITEMS + 3)))
+    assert len(dialogue) == MOST_ITEMS
+    assert next(iter(dialogue)).id == "3"
+    dialogue.add(CallerItem("front"), after="root")
+    assert ids(dialogue)[:2] == ["front", "4"]
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        SystemItem("a", LONG),
+        CallerItem("a", LONG),
+        AgentItem("a", [Span(LONG, 0, 0)]),
+        ToolCallItem("a", ToolCall("c", "f", LONG)),
+        ToolResultItem("a", "c", LONG),
+    ],
+)
+def test_so_are_items_that_are_too_long_together(item: Item) -> None:
+    dialogue = dialogue_of(item, CallerItem("b", "hi"))
+    assert ids(dialogue) == ["a", "b"]
+    dialogue.append(CallerItem("c", LONG))
+    assert ids(dialogue) == ["b", "c"]
+
+
+def test_what_was_said_last_is_kept_however_long_it_is() -> None:
+    assert ids(dialogue_of(CallerItem("a"), CallerItem("b", LONG * 2))) == ["b"]
+
+
+def test_an_item_of_our_own_replaces_one_that_took_its_id() -> None:
+    dialogue = dialogue_of(CallerItem("a"), SystemItem("b", "mine"), CallerItem("c"))
+    assert dialogue.append(AgentItem("b")) == "c"
+    assert ids(dialogue) == ["a", "c", "b"]

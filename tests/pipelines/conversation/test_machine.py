@@ -161,15 +161,23 @@ def test_silence_that_was_taken_for_speech_gets_no_reply() -> None:
     assert caller.machine.deadline is None
 
 
-def test_the_end_of_a_prepared_reply_is_held_back_with_it() -> None:
+def test_a_released_reply_ends_like_any_other() -> None:
     caller = Caller()
     caller.speaks()
     caller.pauses()
     caller.happens(TranscriptArrived(1, "hello"))
-    assert caller.happens(ReplyEnded(1)) == []
     assert caller.stops()[-1] == ReleaseReply(1)
     caller.happens(ReplyEnded(1))
     assert not caller.machine.replying
+
+
+def test_a_prepared_reply_that_failed_is_made_anew_when_the_turn_is_over() -> None:
+    caller = Caller()
+    caller.speaks()
+    caller.pauses()
+    caller.happens(TranscriptArrived(1, "hello"))
+    assert caller.happens(ReplyEnded(1)) == [DropReply(1)]
+    assert caller.stops()[-1] == StartReply(2)
 
 
 # --- barge-in -------------------------------------------------------------------------------

@@ -27,7 +27,13 @@ from pipelines.conversation.events import (
     ReplyText,
     ReplyToolCall,
 )
-from pipelines.conversation.reply import MOST_AUDIO_MS, Reply, ReplyPlan
+from pipelines.conversation.reply import (
+    MOST_AUDIO_MS,
+    MOST_CHARACTERS,
+    MOST_TOOL_CALLS,
+    Reply,
+    ReplyPlan,
+)
 
 pytestmark = pytest.mark.virtual_clock
 
@@ -151,6 +157,23 @@ async def test_a_model_that_fails_is_told_of_last(after: int) -> None:
     assert outputs[-1].code == "rate_limited"
     assert outputs[-1].message.startswith("scripted llm: ")
     assert sum(isinstance(output, ReplyFinished) for output in outputs) == 1
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        ("no end \n" * 100,) * (MOST_CHARACTERS // 800 + 1),
+        (ToolCallDelta(0, "c", "f", "x" * 1_000),) * (MOST_CHARACTERS // 1_000 + 1),
+        tuple(ToolCallDelta(index, f"c{index}", "f") for index in range(MOST_TOOL_CALLS + 1)),
+    ],
+)
+async def test_an_answer_that_does_not_end_is_a_failure(script: tuple[Any, ...]) -> None:
+    outputs = await outputs_of(
+        ScriptedLlm(LlmOptions(script=script)), plan=replace(PLAN, spoken=False)
+    )
+    assert isinstance(outputs[-1], ReplyFinished)
+    assert outputs[-1].code == "bad_response"
+    assert not any(isinstance(output, ReplyToolCall) for output in outputs)
 
 
 async def test_a_voice_that_fails_stops_the_model() -> None:

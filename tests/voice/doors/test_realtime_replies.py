@@ -226,7 +226,8 @@ async def assert_fails_then_works(server: Any, code: str, said: str = "") -> dic
 
 @pytest.mark.parametrize("code", ["unavailable", "timeout", "unauthorized", "rate_limited"])
 async def test_a_model_that_fails_is_no_spoken_word(serve: Any, code: str) -> None:
-    server = await serve(llm=ScriptedLlm(LlmOptions(fail_code=code, fail_times=1)))
+    llm = ScriptedLlm(LlmOptions(fail_code=code, fail_times=1))
+    server = await serve("turns.speculate=false", llm=llm)
     failed = await assert_fails_then_works(server, code)
     assert failed["output"] == []
     assert "unset fail_code" in failed["status_details"]["error"]["message"]
@@ -234,14 +235,15 @@ async def test_a_model_that_fails_is_no_spoken_word(serve: Any, code: str) -> No
 
 async def test_a_model_that_fails_midway_leaves_what_was_said(serve: Any) -> None:
     options = LlmOptions(fail_code="bad_response", fail_times=1, fail_after=20)
-    server = await serve(llm=ScriptedLlm(options))
+    server = await serve("turns.speculate=false", llm=ScriptedLlm(options))
     failed = await assert_fails_then_works(server, "bad_response", said="some words")
     (item,) = failed["output"]
     assert item["status"] == "incomplete"
 
 
 async def test_a_voice_that_fails(serve: Any) -> None:
-    server = await serve(tts=ScriptedTts(TtsOptions(fail_code="failed", fail_times=1)))
+    tts = ScriptedTts(TtsOptions(fail_code="failed", fail_times=1))
+    server = await serve("turns.speculate=false", tts=tts)
     await assert_fails_then_works(server, "failed")
 
 
