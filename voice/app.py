@@ -8,7 +8,6 @@ import logging
 import pkgutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import engines
@@ -28,7 +27,7 @@ async def open_house(config: Config) -> AsyncIterator[House]:
 
     Raises ConfigError for an engine that is not there, EngineError for a model that is not.
     """
-    models = ModelStore(Path(config.models_dir) if config.models_dir else None)
+    models = ModelStore(config.models_path)
     async with AsyncExitStack() as stack:
         made = {}
         for kind in ENGINES:

@@ -133,8 +133,7 @@ def _models_dir() -> Path | None:
     """Where the environment says that models are kept, as it does to a server."""
     from voice.config import load
 
-    folder = load(environment=os.environ).models_dir
-    return Path(folder) if folder else None
+    return load(environment=os.environ).models_path
 
 
 def _tell(line: str) -> None:

@@ -79,6 +79,11 @@ class Config:
     tts: EngineConfig = field(default_factory=lambda: EngineConfig("hibari"))
     models_dir: str | None = None
 
+    @property
+    def models_path(self) -> Path | None:
+        """Where models are kept; None for the user's cache folder."""
+        return Path(self.models_dir).expanduser() if self.models_dir else None
+
 
 def load(
     path: Path | None = None,

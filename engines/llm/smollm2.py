@@ -65,7 +65,8 @@ class Options:
 
 
 def create(options: Options, models: ModelStore) -> SmolLm2:
-    """The plug-in contract: loads nothing yet."""
+    """The model; ``warm_up`` loads it."""
+    models.path(options.model)  # tells of missing files before any engine has been loaded
     return SmolLm2(options, models)
 
 

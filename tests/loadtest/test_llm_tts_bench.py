@@ -22,9 +22,9 @@ async def test_the_turn_after_has_the_answer_before_it():
     asked = []
 
     class Listening(ScriptedLlm):
-        def script(self, request):
+        def open(self, request):
             asked.append(request)
-            return super().script(request)
+            return super().open(request)
 
     _, second = await bench.second_turn(Listening(), "Ann", 2, ahead=True)
     assert [request.max_tokens for request in asked] == [0, 60, 60]
