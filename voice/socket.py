@@ -84,17 +84,17 @@ class CallSocket(WebSocketsSansIOProtocol):
         """Drop the connection, unsent data and all: a client that does not read never closes."""
         self.transport.abort()
 
-    def data_received(self, data: bytes) -> None:
+    def data_received(self, data: bytes | memoryview) -> None:
         """Take what came a slice at a time, and read no more until all is taken."""
-        super().data_received(data[:SLICE_BYTES])
+        super().data_received(bytes(data[:SLICE_BYTES]))
         if self.conn.handshake_exc is not None and not self.handshake_initiated:
             self.transport.write(b"".join(self.conn.data_to_send()))  # it tells why
             self.transport.close()
         if self.transport.is_closing():
             return
-        if rest := data[SLICE_BYTES:]:
+        if len(data) > SLICE_BYTES:
             self.transport.pause_reading()
-            self.loop.call_soon(self.data_received, rest)
+            self.loop.call_soon(self.data_received, memoryview(data)[SLICE_BYTES:])
         elif not self.read_paused:
             self.transport.resume_reading()
 
