@@ -76,7 +76,7 @@ def first_session(
 @lru_cache(maxsize=64)
 def _log_other_model(asked: str, model: str) -> None:
     """Once for each name, not for each call. The name is whatever a client put into its URL."""
-    logger.info("clients that ask for model %r get %s", asked, model)
+    logger.info("clients that ask for model %.100r get %s", asked, model)
 
 
 def call_settings(session: Session, base: CallSettings) -> CallSettings:
