@@ -81,7 +81,7 @@ class Turn:
             self.heard_speech = True
             self.stages.clear()
             return self._interrupt(player, now)
-        if stage := _STAGES.get(type(event)):
+        if (stage := _STAGES.get(type(event))) and not _is_cut_off(event):
             self.stages.setdefault(stage, now)
         self._note_words(event)
         self._note_response(event)
@@ -146,3 +146,8 @@ class Turn:
             details = event.response.status_details
             if self.status == "failed" and details and details.error:
                 self.problems.append(f"no reply: {details.error.message}")
+
+
+def _is_cut_off(event: ServerEvent) -> bool:
+    """The end of a reply that the caller has talked down: the answer is still to come."""
+    return isinstance(event, ResponseDoneEvent) and event.response.status == "cancelled"

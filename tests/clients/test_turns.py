@@ -157,3 +157,13 @@ def test_text_replies_count_as_replies(call: Call) -> None:
     call.take(10.5, server.ResponseTextDeltaEvent(*PART, "Hello."))
     assert call.turn.reply == "Hello."
     assert call.turn.delays_ms()["first_text"] == 500
+
+
+def test_the_end_of_a_reply_that_was_talked_down_is_no_answer(call: Call) -> None:
+    call.take(8.0, STARTED, STOPPED, CREATED)
+    cut_off = server.ResponseDoneEvent(RealtimeResponse("resp", "cancelled"))
+    call.take(9.0, STARTED, cut_off)
+    call.take(10.5, STOPPED)
+    assert not call.complete(10.6)
+    call.take(10.7, CREATED, DONE)
+    assert call.complete(10.8)
