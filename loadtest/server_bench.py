@@ -60,10 +60,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--clip", type=Path, help="a recording (default: one of the store's)")
     parser.add_argument("--server-core", type=int, default=0)
-    parser.add_argument("--port", type=int, default=8899)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
-    with Server(options.port, ["--scripted"], options.server_core) as server:
+    with Server(["--scripted"], options.server_core) as server:
         if (os.cpu_count() or 1) > 1:
             os.sched_setaffinity(0, set(range(os.cpu_count() or 1)) - {options.server_core})
         program, decisions = make_program(options.clip or _clip())

@@ -16,10 +16,9 @@ class Server:
     Raises SystemExit where it does not start.
     """
 
-    def __init__(self, port: int, arguments: Sequence[str], core: int | None = None) -> None:
-        self.port = port
+    def __init__(self, arguments: Sequence[str], core: int | None = None) -> None:
         began = time.perf_counter()
-        command = [sys.executable, "-m", "voice.cli", "serve", "--port", str(port), *arguments]
+        command = [sys.executable, "-m", "voice.cli", "serve", "--port", "0", *arguments]
         self.process = subprocess.Popen(
             [*command, "--set", "server.log_level=warning"],
             stdout=subprocess.PIPE,
@@ -27,8 +26,10 @@ class Server:
             preexec_fn=None if core is None else lambda: os.sched_setaffinity(0, {core}),
         )
         assert self.process.stdout is not None
-        if not any(line.startswith("READY") for line in self.process.stdout):
+        ready = next((line for line in self.process.stdout if line.startswith("READY")), None)
+        if ready is None:
             raise SystemExit("the server did not start")
+        self.port = int(ready.strip().rpartition(":")[2])
         self.ready_s = time.perf_counter() - began
 
     def __enter__(self) -> Server:

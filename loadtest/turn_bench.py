@@ -40,7 +40,6 @@ def main() -> int:
     parser.add_argument("--callers", type=int, default=1)
     parser.add_argument("--most", type=int, help="of the clips, only so many")
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--port", type=int, default=8898)
     parser.add_argument("--set", action="append", default=[], help="a setting of the server's")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
@@ -48,7 +47,7 @@ def main() -> int:
     texts = json.loads((folder / "transcripts.json").read_text())
     clips = [Clip(name, read_recording(folder / name)) for name in sorted(texts)[: options.most]]
     settings = [f"--set={setting}" for setting in options.set]
-    with Server(options.port, settings) as server:
+    with Server(settings) as server:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             cpu = server.cpu_s
             turns = runner.run(call(server.port, clips, options))
