@@ -220,7 +220,7 @@ def _characters(item: Item) -> int:
             return sum(len(span.text) for span in item.spans)
         case ToolCallItem():
             return len(item.call.name) + len(item.call.arguments)
-        case ToolResultItem():
+        case _:
             return len(item.output)
 
 

@@ -100,6 +100,17 @@ def test_a_held_reply_is_silent_until_it_is_released_and_plays_from_then_on() ->
     assert wire.sent[-1] == ReplyFinished(1, Usage())
 
 
+def test_a_reply_is_held_until_it_is_released_or_stopped() -> None:
+    playback = Playback(lambda _: None)
+    playback.begin(1, held=True)
+    assert (playback.holds(1), playback.holds(2)) == (True, False)
+    playback.release(1, now=0)
+    assert not playback.holds(1)
+    playback.begin(2, held=True)
+    playback.stop(2)
+    assert not playback.holds(2)
+
+
 def test_a_dropped_reply_leaves_no_trace() -> None:
     wire = Wire()
     wire.playback.begin(1, held=True)
