@@ -95,7 +95,7 @@ class CallSocket(WebSocketsSansIOProtocol):
         if len(data) > SLICE_BYTES:
             self.transport.pause_reading()
             self.loop.call_soon(self.data_received, memoryview(data)[SLICE_BYTES:])
-        elif not self.read_paused:
+        elif isinstance(data, memoryview) and not self.read_paused:  # the last of several slices
             self.transport.resume_reading()
 
     async def send(self, message: ASGISendEvent) -> None:
