@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,12 +80,17 @@ class Engine(Protocol[Request_contra, Out_co]):
 
 @dataclass(frozen=True, slots=True)
 class AsrRequest:
-    """One segment of speech, cut by the VAD. ``pcm`` is 16 kHz."""
+    """One segment of speech, cut by the VAD. ``pcm`` is 16 kHz.
+
+    ``prompt`` is what was said before, so that no engine has to remember a call. ``call`` names
+    it all the same: where there are several places, requests of one call go to the same one.
+    """
 
     pcm: Pcm
     language: str | None = None
     prompt: str = ""
     priority: Priority = Priority.FINAL
+    call: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +162,7 @@ class ChatRequest:
     max_tokens: int | None = None
     temperature: float | None = None
     priority: Priority = Priority.FINAL
+    call: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,15 +201,94 @@ Llm: TypeAlias = Engine[ChatRequest, Delta]
 
 @dataclass(frozen=True, slots=True)
 class SpeechRequest:
-    """One phrase to be spoken. ``speed`` 1.0 is the voice's own."""
+    """One phrase to be spoken. ``speed`` 1.0 is the voice's own.
+
+    The same request gives the same audio: an engine that draws lots takes its seed from it.
+    Audio is made as it is read, so whoever stops reading holds the engine back.
+    """
 
     text: str
     voice: str | None = None
     speed: float = 1.0
     priority: Priority = Priority.FINAL
+    call: str = ""
 
 
 Tts: TypeAlias = Engine[SpeechRequest, Pcm]
+
+# --- speech as tokens -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SlotGrammar:
+    """Tokens that come in rounds of ``slots``: at place p of a round only the ids from
+    ``first + p * width`` on, ``width`` of them; ``stop`` only between two rounds.
+
+    Plain numbers, so that it can travel to where the logits are.
+    """
+
+    first: int
+    slots: int
+    width: int
+    stop: int
+
+    def allowed(self, generated: int) -> tuple[range, bool]:
+        """The ids that may come after so many tokens, and whether the stop token may."""
+        place = generated % self.slots
+        start = self.first + place * self.width
+        return range(start, start + self.width), place == 0
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRequest:
+    """Token ids to be continued. ``stop`` ends the answer and is not part of it.
+
+    A source that can bend the logits follows ``grammar``; the reader must not rely on it.
+    """
+
+    prompt: tuple[int, ...]
+    max_tokens: int
+    stop: int
+    temperature: float = 0.6
+    top_p: float = 0.8
+    repetition_penalty: float = 1.1
+    seed: int = 0
+    grammar: SlotGrammar | None = None
+    priority: Priority = Priority.FINAL
+
+
+Tokens: TypeAlias = tuple[int, ...]
+TokenSource: TypeAlias = Engine[TokenRequest, Tokens]
+"""Gives the next tokens as they come, one or several at a time, never an empty tuple."""
+
+# --- what an engine is doing ----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What an engine is doing now, for gauges, routing and admission.
+
+    ``slots``: requests it serves at once, 0 where there is no bound; ``busy``: those open now.
+    ``speaking``: streams that its next batch waits for; ``batch``: rows of the last one, which
+    took ``step_ms``. ``queued``: items that wait.
+    """
+
+    slots: int = 0
+    busy: int = 0
+    speaking: int = 0
+    batch: int = 0
+    step_ms: float = 0.0
+    queued: int = 0
+
+
+@runtime_checkable
+class Measured(Protocol):
+    """An engine that can say what it is doing."""
+
+    def load(self) -> Load:
+        """Now; cheap, and called on the loop."""
+        ...
+
 
 # --- voice activity -------------------------------------------------------------------------
 
