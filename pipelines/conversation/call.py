@@ -71,8 +71,10 @@ class Call:
         *,
         rate: int,
         new_id: Callable[[], str],
+        call_id: str = "",
         observers: Sequence[Observer] = (),
     ) -> None:
+        self.id = call_id
         self.dialogue = Dialogue()
         self._engines = engines
         self._door = door
@@ -89,7 +91,14 @@ class Call:
         self._turn_ms: dict[int, int] = {}
         self._takes: dict[int, asyncio.Task[None]] = {}
         self._speaker = Speaker(
-            engines, self.dialogue, door, tasks, self._happen, new_id=new_id, observers=observers
+            engines,
+            self.dialogue,
+            door,
+            tasks,
+            self._happen,
+            new_id=new_id,
+            call_id=call_id,
+            observers=observers,
         )
         self._next_reply: CallSettings | None = None
         self._crashed: asyncio.Future[None] = self._loop.create_future()
@@ -266,6 +275,7 @@ class Call:
             self.settings.language,
             self.settings.asr_prompt,
             Priority.SPECULATIVE if command.ahead else Priority.FINAL,
+            self.id,
         )
         task = self._tasks.create_task(self._listen(command.take, request))
         self._takes[command.take] = task
@@ -309,14 +319,26 @@ async def open_call(
     *,
     rate: int,
     new_id: Callable[[], str],
+    call_id: str = "",
     observers: Sequence[Observer] = (),
 ) -> AsyncIterator[Call]:
     """A call, from here to the end of the context; then nothing of it is left.
 
-    ``rate`` is that of the caller's audio in Hz. A bug in any of the call's tasks ends the body.
+    ``rate`` is that of the caller's audio in Hz. Engines that run in several places serve all
+    requests of one ``call_id`` in the same one, as long as it lives. A bug in any of the call's
+    tasks ends the body.
     """
     async with asyncio.TaskGroup() as tasks:
-        call = Call(engines, settings, door, tasks, rate=rate, new_id=new_id, observers=observers)
+        call = Call(
+            engines,
+            settings,
+            door,
+            tasks,
+            rate=rate,
+            new_id=new_id,
+            call_id=call_id,
+            observers=observers,
+        )
         try:
             yield call
         finally:

@@ -39,7 +39,12 @@ MOST_AUDIO_MS: Final = 200
 """A piece of audio goes out in slices no longer than this: clients cap the size of a message."""
 
 MOST_LEAD_MS: Final = 5_000
-"""Phrases are not synthesised further ahead of the listener: a barge-in would waste them."""
+"""No phrase is begun further ahead of the listener: a barge-in would waste it."""
+
+READ_LEAD_MS: Final = 2_000
+"""Audio of a phrase is not read further ahead of the listener: a model that speaks as it is read
+gives its place to others meanwhile. Less than above, for one that gives a phrase at a time may
+need a while for the next."""
 
 MOST_CHARACTERS: Final = 100_000
 """A model that has written so much, two hours of speech, will not end."""
@@ -158,18 +163,19 @@ class Reply:
         while (phrase := await phrases.get()) is not None:
             self.stages.mark("first_phrase", self._loop.time())
             if self.plan.spoken:
-                await self._wait_for_listener()
+                await self._wait_for_listener(MOST_LEAD_MS)
                 await self._speak(phrase)
             else:
                 self._put(ReplyText(self.plan.epoch, phrase))
 
-    async def _wait_for_listener(self) -> None:
-        ahead = self._lead_ms() - MOST_LEAD_MS
+    async def _wait_for_listener(self, lead_ms: float) -> None:
+        ahead = self._lead_ms() - lead_ms
         if ahead > 0:
             await asyncio.sleep(ahead / 1000)
 
     async def _speak(self, phrase: str) -> None:
-        request = SpeechRequest(phrase, self.plan.voice, self.plan.speed, self.plan.chat.priority)
+        plan = self.plan
+        request = SpeechRequest(phrase, plan.voice, plan.speed, plan.chat.priority, plan.chat.call)
         text: ReplyText | None = ReplyText(self.plan.epoch, phrase)
         async with self._tts.open(request) as audio:
             async for pcm in _timely(audio, "tts"):
@@ -179,6 +185,7 @@ class Reply:
                     text = None
                 for piece in _slices(pcm):
                     self._put(ReplyAudio(self.plan.epoch, piece))
+                await self._wait_for_listener(READ_LEAD_MS)
         if text is not None:
             self._put(text)
 

@@ -40,6 +40,7 @@ class Speaker:
         happen: Callable[[Event], None],
         *,
         new_id: Callable[[], str],
+        call_id: str,
         observers: Sequence[Observer],
     ) -> None:
         self._engines = engines
@@ -48,6 +49,7 @@ class Speaker:
         self._tasks = tasks
         self._happen = happen
         self._new_id = new_id
+        self._call_id = call_id
         self._observers = observers
         self._loop = asyncio.get_running_loop()
         self._playback = Playback(self._emit)
@@ -115,6 +117,7 @@ class Speaker:
             settings.max_tokens,
             settings.temperature,
             Priority.SPECULATIVE if heard else Priority.FINAL,
+            self._call_id,
         )
 
     async def _read(self, chat: ChatRequest) -> None:

@@ -110,6 +110,7 @@ class RealtimeDoor:
             teller,
             rate=rate_of(session.audio.input.format),
             new_id=lambda: new_id("item"),
+            call_id=session.id,
             observers=observers,
         ) as call:
             teller.tell(SessionCreatedEvent(session=session))

@@ -122,6 +122,7 @@ class Stage:
             door,
             rate=RATE,
             new_id=lambda: f"item_{next(numbers)}",
+            call_id="call_1",
             observers=self.observers,
         ) as call:
             yield Line(call, door)

@@ -107,6 +107,7 @@ async def test_what_is_said_is_heard_answered_and_kept(stage: Any) -> None:
     assert heard.pcm.rate == 16_000
     (asked,) = stage.llm.requests
     assert asked.messages == (Message("system", "Be brief."), Message("user", HEARD))
+    assert heard.call == asked.call == "call_1"
 
 
 async def test_a_turn_is_told_of_on_the_clock_of_its_audio(stage: Any) -> None:

@@ -31,6 +31,7 @@ from pipelines.conversation.reply import (
     MOST_AUDIO_MS,
     MOST_CHARACTERS,
     MOST_TOOL_CALLS,
+    READ_LEAD_MS,
     Reply,
     ReplyPlan,
 )
@@ -218,10 +219,32 @@ async def test_a_bug_is_no_failure() -> None:
         await outputs_of(Buggy())
 
 
-async def test_a_listener_far_behind_is_waited_for() -> None:
+async def test_a_phrase_is_begun_when_its_listener_is_five_seconds_behind() -> None:
     began = asyncio.get_running_loop().time()
-    await outputs_of(ScriptedLlm(LlmOptions(script=("Hello.",))), lead_ms=7_000)
+    await outputs_of(ScriptedLlm(LlmOptions(script=("Hello.",))), Voice(), lead_ms=7_000)
     assert asyncio.get_running_loop().time() - began == pytest.approx(2.0, abs=0.01)
+
+
+async def test_a_phrase_is_read_no_further_than_two_seconds_ahead() -> None:
+    loop, ahead, most = asyncio.get_running_loop(), 0.0, 0.0
+    began = loop.time()
+
+    def put(output: Output) -> bool:
+        nonlocal ahead, most
+        if isinstance(output, ReplyAudio):
+            ahead += output.pcm.duration_ms
+            most = max(most, lead_ms())
+        return True
+
+    def lead_ms() -> float:
+        return max(0.0, ahead - 1000 * (loop.time() - began))
+
+    voice = Voice(*[Pcm.silence(80, 24_000)] * 100)
+    llm = ScriptedLlm(LlmOptions(script=("Hello.",)))
+    await Reply(PLAN, llm, voice, put=put, lead_ms=lead_ms).run()
+    assert ahead == 8_000
+    assert READ_LEAD_MS < most <= READ_LEAD_MS + 81
+    assert loop.time() - began == pytest.approx(6.0, abs=0.1)
 
 
 @pytest.mark.parametrize("item_delay_ms", [0, 10])

@@ -58,6 +58,7 @@ async def speaking() -> AsyncIterator[Speaking]:
             tasks,
             events.append,
             new_id=lambda: f"item_{next(numbers)}",
+            call_id="call_1",
             observers=(),
         )
         yield Speaking(speaker, door, dialogue, llm, events)
@@ -78,7 +79,7 @@ async def test_what_is_prepared_is_heard_of_by_nobody(speaking: Speaking) -> Non
 
 async def test_what_is_released_comes_out_in_its_order(speaking: Speaking) -> None:
     speaking.speaker.prepare(1, SETTINGS, "hello")
-    await asyncio.sleep(5)
+    await asyncio.sleep(30)
     speaking.speaker.release(1)
     assert speaking.door.story == [
         *("reply_started", "reply_began_item", "reply_said", "reply_finished"),
