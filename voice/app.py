@@ -6,17 +6,21 @@ import asyncio
 import importlib
 import logging
 import pkgutil
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import engines
 from engines.models import ModelStore
+from engines.remote.spec import EngineSpec, Place
 from engines.vad.ears import Ears
 from pipelines.conversation.ports import Engines
 from voice.config import ENGINES, Config, ConfigError, EngineConfig, build
 from voice.house import House
 from voice.metrics import Metrics
+
+if TYPE_CHECKING:
+    from engines.remote.pool import EnginePool
 
 logger = logging.getLogger(__name__)
 
@@ -30,13 +34,20 @@ async def open_house(config: Config) -> AsyncIterator[House]:
     models = ModelStore(config.models_path)
     async with AsyncExitStack() as stack:
         made = {}
+        places = _places(config)
         for kind in ENGINES:
-            engine = _make(kind, getattr(config, kind), models)
+            section = getattr(config, kind)
+            engine = (
+                _place(kind, section, models, places[kind])
+                if kind in places
+                else _make(kind, section, models)
+            )
             stack.push_async_callback(engine.close)
             made[kind] = engine
         ears = Ears(_make("vad", config.vad, models))
         metrics = Metrics()
         metrics.watch_ears(ears)
+        metrics.watch_engines(made)
         yield House(config, Engines(ears, **made), metrics)
 
 
@@ -61,8 +72,39 @@ async def watch_loop(metrics: Metrics, every_s: float = 0.25) -> None:
         metrics.loop_lag.observe(max(0.0, loop.time() - due))
 
 
+def _places(config: Config) -> Mapping[str, Sequence[Place]]:
+    """Where the engines run that do not run in here."""
+    wanted = config.placement.wanted()
+    if not wanted:
+        return {}
+    from engines.placement import PlacementError, inventory, plan
+
+    try:
+        return plan(wanted, inventory()).places
+    except PlacementError as error:
+        raise ConfigError(f"placement: {error}") from error
+
+
+def _place(
+    kind: str, config: EngineConfig, models: ModelStore, places: Sequence[Place]
+) -> EnginePool:
+    """An engine in processes of its own. Its options are tried here, where errors are told."""
+    from engines.remote.pool import EnginePool
+
+    module = _module(kind, config)
+    build(module.Options, config.options, kind)
+    spec = EngineSpec(kind, module.__name__, config.options, str(models.root))
+    return EnginePool(spec, places)
+
+
 def _make(kind: str, config: EngineConfig, models: ModelStore) -> Any:
     """An engine from its module: ``create(options, models)``."""
+    module = _module(kind, config)
+    return module.create(build(module.Options, config.options, kind), models)
+
+
+def _module(kind: str, config: EngineConfig) -> Any:
+    """The module that an engine's name stands for."""
     name = config.engine
     path = name if "." in name else f"engines.{kind}.{name}"
     try:
@@ -80,8 +122,7 @@ def _make(kind: str, config: EngineConfig, models: ModelStore) -> Any:
         raise ConfigError(
             f"{kind}.engine: {path} is no engine: it needs Options and create(options, models)"
         )
-    options = build(module.Options, config.options, kind)
-    return module.create(options, models)
+    return module
 
 
 def _known(kind: str) -> list[str]:

@@ -67,6 +67,20 @@ class EngineConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class PlacementConfig:
+    """Where engines run: each name is one process of its own (``engines.placement``); none is
+    inside the server. Names: a MIG profile, a UUID, ``gpu0``, or ``cpu``."""
+
+    asr: tuple[str, ...] = ()
+    llm: tuple[str, ...] = ()
+    tts: tuple[str, ...] = ()
+
+    def wanted(self) -> dict[str, tuple[str, ...]]:
+        """The kinds of engine that run in processes of their own, with the names."""
+        return {kind: getattr(self, kind) for kind in ENGINES if getattr(self, kind)}
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """All of it."""
 
@@ -77,6 +91,7 @@ class Config:
     asr: EngineConfig = field(default_factory=lambda: EngineConfig("moonshine"))
     llm: EngineConfig = field(default_factory=lambda: EngineConfig("smollm2"))
     tts: EngineConfig = field(default_factory=lambda: EngineConfig("hibari"))
+    placement: PlacementConfig = field(default_factory=PlacementConfig)
     models_dir: str | None = None
 
     @property

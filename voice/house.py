@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from engines.ports import Measured
 from pipelines.conversation.ports import CallSettings, Engines
 from voice.config import Config
 from voice.metrics import Metrics
@@ -41,8 +42,16 @@ class House:
         return f"antiphon/{config.asr.engine}+{config.llm.engine}+{config.tts.engine}"
 
     @property
+    def capacity(self) -> int:
+        """Calls at once. A voice that serves so many at a time bounds it: nobody can wait for it
+        in the middle of a reply, whereas what hears and thinks has a queue."""
+        most, tts = self.config.server.max_calls, self.engines.tts
+        slots = tts.load().slots if isinstance(tts, Measured) else 0
+        return min(most, slots) if slots else most
+
+    @property
     def is_full(self) -> bool:
-        return self.calls >= self.config.server.max_calls
+        return self.calls >= self.capacity
 
     @contextmanager
     def admit(self) -> Iterator[None]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
+from engines.ports import Measured
 from engines.vad.ears import Ears
 from pipelines.conversation.events import (
     AcceptTranscript,
@@ -28,6 +31,17 @@ from pipelines.conversation.events import (
 from pipelines.conversation.reply import Stages
 
 _SECONDS: Final = (0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.8, 1.2, 2.0, 5.0)
+
+
+_LOAD_GAUGES: Final = {
+    "antiphon_engine_slots": ("slots", "Requests that it serves at once; 0 for no bound"),
+    "antiphon_engine_busy": ("busy", "Requests that are open"),
+    "antiphon_engine_speaking": ("speaking", "Streams that its next batch waits for"),
+    "antiphon_engine_batch": ("batch", "Rows of its last batch"),
+    "antiphon_engine_step_seconds": ("step_ms", "What its last batch took"),
+    "antiphon_engine_queued": ("queued", "Items that wait for a batch"),
+}
+"""Name of the gauge -> the field of ``engines.ports.Load``, and what it tells."""
 
 
 class Metrics:
@@ -82,6 +96,27 @@ class Metrics:
             ("antiphon_vad_batches", "Batches they were judged in", lambda: ears.batches),
         ):
             Gauge(name, text, registry=self.registry).set_function(read)
+
+    def watch_engines(self, engines: Mapping[str, object]) -> None:
+        """Export what each engine is doing, asked for at each scrape; ``engines`` by kind."""
+        measured = {kind: e for kind, e in engines.items() if isinstance(e, Measured)}
+        self.registry.register(_Loads(measured))
+
+
+class _Loads(Collector):
+    """The engines' own figures, as gauges labelled by the kind of engine."""
+
+    def __init__(self, engines: Mapping[str, Measured]) -> None:
+        self._engines = engines
+
+    def collect(self) -> Iterator[Metric]:
+        loads = {kind: engine.load() for kind, engine in self._engines.items()}
+        for name, (field, text) in _LOAD_GAUGES.items():
+            gauge = GaugeMetricFamily(name, text, labels=["engine"])
+            for kind, load in loads.items():
+                value = getattr(load, field)
+                gauge.add_metric([kind], value / 1000 if name.endswith("_seconds") else value)
+            yield gauge
 
 
 class CallMetrics:

@@ -178,3 +178,8 @@ def test_what_has_no_default_must_be_given() -> None:
     assert build(Options, {"url": "x"}, "llm.options").url == "x"
     with pytest.raises(ConfigError, match=r"llm\.options: something is missing of url"):
         build(Options, {"port": 2}, "llm.options")
+
+
+def test_a_place_is_a_process(file: Callable[[str], Path]) -> None:
+    config = load(file('[placement]\ntts = ["3g.71gb"]'), {"VOICE_PLACEMENT_ASR": "cpu, cpu"})
+    assert config.placement.wanted() == {"asr": ("cpu", "cpu"), "tts": ("3g.71gb",)}

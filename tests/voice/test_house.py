@@ -4,14 +4,29 @@ from typing import Any
 
 import pytest
 
+from engines.ports import Load
 from pipelines.conversation.machine import TurnSettings
+from pipelines.conversation.ports import Engines
 from voice.config import load
 from voice.house import House
 
 
-def house(*settings: str) -> House:
+class Voice:
+    def __init__(self, slots: int) -> None:
+        self.slots = slots
+
+    def load(self) -> Load:
+        return Load(slots=self.slots)
+
+
+def house(*settings: str, tts: Any = None) -> House:
     nothing: Any = None
-    return House(load(settings=settings), nothing)
+    return House(load(settings=settings), Engines(nothing, nothing, nothing, tts))
+
+
+@pytest.mark.parametrize(("slots", "capacity"), [(24, 24), (0, 100), (500, 100)])
+def test_a_voice_that_serves_so_many_bounds_the_calls(slots: int, capacity: int) -> None:
+    assert house("server.max_calls=100", tts=Voice(slots)).capacity == capacity
 
 
 def test_the_house_is_full_when_all_places_are_taken() -> None:
