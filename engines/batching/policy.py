@@ -7,10 +7,9 @@ deadline among its items would be missed otherwise. Tightest deadline first.
 
 from __future__ import annotations
 
-import heapq
 from bisect import bisect_left
 from collections.abc import Sequence
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, Generic, TypeVar
 
 Item = TypeVar("Item")
 
@@ -49,12 +48,6 @@ class StepCost:
         return self._measured_ms.get(size, self._initial_ms)
 
 
-class _Waiting(NamedTuple, Generic[Item]):
-    deadline: float
-    arrived: float
-    item: Item
-
-
 class BatchPolicy(Generic[Item]):
     """Gathers items into batches of at most ``max_batch``.
 
@@ -79,7 +72,8 @@ class BatchPolicy(Generic[Item]):
         are active. Never below one."""
         self._cost = StepCost(cost_ms)
         self._tickets = 0
-        self._waiting: dict[int, _Waiting[Item]] = {}  # in order of arrival
+        # In order of arrival: deadline, arrival, item.
+        self._waiting: dict[int, tuple[float, float, Item]] = {}
         self._tightest = float("inf")
 
     def __len__(self) -> int:
@@ -89,8 +83,9 @@ class BatchPolicy(Generic[Item]):
         """Queue an item that arrived now and is of use until ``deadline``. Gives a ticket by
         which it can be cancelled."""
         self._tickets += 1
-        self._waiting[self._tickets] = _Waiting(deadline, now, item)
-        self._tightest = min(self._tightest, deadline)
+        self._waiting[self._tickets] = (deadline, now, item)
+        if deadline < self._tightest:
+            self._tightest = deadline
         return self._tickets
 
     def cancel(self, ticket: int) -> None:
@@ -121,24 +116,28 @@ class BatchPolicy(Generic[Item]):
         if due is None or due > now:
             return []
         waiting = self._waiting
-        oldest = next(iter(waiting))
-        tickets = heapq.nsmallest(self.max_batch, waiting, key=lambda ticket: waiting[ticket][0])
+        tickets = list(waiting)
+        oldest = tickets[0]
+        if self._tightest < float("inf"):  # one sort a batch costs less than a heap at each item
+            tickets.sort(key=lambda ticket: waiting[ticket][0])
+        del tickets[self.max_batch :]
         if self._window_end(oldest) <= now and oldest not in tickets:
             tickets[-1] = oldest
-        batch = [waiting.pop(ticket).item for ticket in tickets]
+        batch = [waiting.pop(ticket)[2] for ticket in tickets]
         self._find_tightest()
         return batch
 
     def drain(self) -> list[Item]:
         """All that waits, due or not, in order of arrival; nothing waits any more."""
-        items = [each.item for each in self._waiting.values()]
+        items = [item for _, _, item in self._waiting.values()]
         self._waiting.clear()
         self._find_tightest()
         return items
 
     def _window_end(self, ticket: int) -> float:
-        return self._waiting[ticket].arrived + self.window_ms
+        return self._waiting[ticket][1] + self.window_ms
 
     def _find_tightest(self) -> None:
-        deadlines = (each.deadline for each in self._waiting.values())
-        self._tightest = min(deadlines, default=float("inf"))
+        if self._tightest < float("inf"):
+            deadlines = (deadline for deadline, _, _ in self._waiting.values())
+            self._tightest = min(deadlines, default=float("inf"))

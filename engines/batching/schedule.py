@@ -54,7 +54,7 @@ class BatchSchedule(Generic[Item]):
 
     def changed(self) -> None:
         """Decide anew when the next batch runs. A timer that comes too early asks again."""
-        if self._busy:
+        if self._busy or not self._policy:
             return
         self._policy.expected = self._expected()
         due = self._policy.deadline

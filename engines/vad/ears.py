@@ -7,7 +7,6 @@ a window in, so that one caller alone never waits, and at the latest after ``tic
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
@@ -15,6 +14,7 @@ import numpy as np
 
 from engines.audio import FULL_SCALE, Samples
 from engines.batching.policy import BatchPolicy
+from engines.batching.schedule import BatchSchedule, now_ms
 from engines.ports import FloatArray, Vad
 from engines.vad.resampling import Polyphase
 
@@ -57,7 +57,7 @@ class Ear:
 
         Raises BacklogError where more than a minute of audio waits.
         """
-        self.heard_at = self._ears.now()
+        self.heard_at = now_ms()
         end = self._end + len(samples)
         if end > len(self._buffer):
             end = self._make_room(len(samples))
@@ -148,21 +148,19 @@ class Ear:
 
 
 class Ears:
-    """Hears for all calls. Create and use it on one running loop."""
+    """Hears for all calls of one running loop."""
 
     def __init__(self, vad: Vad, *, tick_ms: float = 8.0, max_batch: int = 128) -> None:
         self._vad = vad
-        self._loop = asyncio.get_running_loop()
-        self._policy: BatchPolicy[Ear] = BatchPolicy(max_batch=max_batch, window_ms=tick_ms)
+        policy: BatchPolicy[Ear] = BatchPolicy(max_batch=max_batch, window_ms=tick_ms)
+        self._schedule = BatchSchedule(policy, self._hear_batch, lambda: self._active)
         self._ears: set[Ear] = set()
         self._resamplers: dict[int, Polyphase] = {}
-        self._timer: asyncio.Handle | None = None
+        self._active = (
+            1  # counted once a batch, since counting takes longer the more ears there are
+        )
         self.batches = 0
         self.windows = 0
-
-    def now(self) -> float:
-        """Milliseconds of the loop's clock."""
-        return self._loop.time() * 1000.0
 
     def open(self, rate: int, on_window: OnWindow) -> Ear:
         """A new ear for audio of ``rate`` Hz. Raises ValueError for a rate that cannot be heard."""
@@ -179,15 +177,7 @@ class Ears:
 
     def queue(self, ear: Ear) -> None:
         """An ear has a window; run the batch when it is due."""
-        now = self.now()
-        self._policy.add(ear, now)
-        due = self._policy.deadline
-        if due is None:
-            return
-        if due <= now:
-            self._reschedule(self._loop.call_soon(self._hear_batch))
-        elif self._timer is None:
-            self._reschedule(self._loop.call_at(due / 1000.0, self._hear_batch))
+        self._schedule.add(ear)
 
     def hear_now(self, ear: Ear) -> None:
         """Hear all windows that wait in one ear, out of turn and unjudged."""
@@ -204,17 +194,8 @@ class Ears:
         self._ears.discard(ear)
         self._vad.close(ear.slot)
 
-    def _reschedule(self, timer: asyncio.Handle) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = timer
-
-    def _hear_batch(self) -> None:
-        self._timer = None
-        now = self.now()
-        # The timer may come a hair before its time; what it was set for is due all the same.
-        batch = self._policy.take(now + 1.0)
-        self._policy.expected = self._count_active(now)
+    def _hear_batch(self, batch: list[Ear]) -> None:
+        self._active = self._count_active()
         by_rate: dict[Polyphase, list[Ear]] = {}
         for ear in batch:
             by_rate.setdefault(ear.resampler, []).append(ear)
@@ -222,12 +203,9 @@ class Ears:
             self._judge(resampler, ears)
         for ear in batch:
             ear._queue_window()
-        due = self._policy.deadline
-        if due is not None and self._timer is None:
-            self._timer = self._loop.call_at(max(due, now) / 1000.0, self._hear_batch)
 
-    def _count_active(self, now: float) -> int:
-        since = now - _SILENT_AFTER_MS
+    def _count_active(self) -> int:
+        since = now_ms() - _SILENT_AFTER_MS
         return max(1, sum(ear.judged and ear.heard_at > since for ear in self._ears))
 
     def _judge(self, resampler: Polyphase, ears: list[Ear]) -> None:
