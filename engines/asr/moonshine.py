@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from onnxruntime.capi import onnxruntime_pybind11_state as ort
 
 from engines.asr.guard import Heard, loudness_dbfs
-from engines.asr.listening import RATE, Clip, Hearing, Listener
+from engines.asr.listening import RATE, Clip, Hearing, Listener, Threaded
 from engines.models import ModelStore
 from engines.ports import Asr, EngineError, FloatArray
 
@@ -54,7 +54,7 @@ class Options:
 def create(options: Options, models: ModelStore) -> Asr:
     """The recogniser; ``warm_up`` loads the model. It hears English and takes no prompt."""
     models.path(options.model)  # tells of missing files before any engine has been loaded
-    return Listener("moonshine", lambda: Moonshine(options, models).hear)
+    return Listener("moonshine", Threaded("moonshine", lambda: Moonshine(options, models).hear))
 
 
 class Moonshine:

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from engines.asr.guard import Heard
-from engines.asr.listening import Clip, Hearing, Listener
+from engines.asr.listening import Clip, Hearing, Listener, Threaded
 from engines.audio import Pcm
-from engines.ports import EngineError
+from engines.ports import EngineError, Load, Priority
 
 SPEECH_DBFS = -20.0
 
@@ -28,7 +28,7 @@ class Parrot:
 
 async def listener(parrot: Parrot) -> Listener:
     parrot.texts = iter(["", *parrot.texts])
-    made = Listener("parrot", lambda: parrot)
+    made = Listener("parrot", Threaded("parrot", lambda: parrot))
     await made.warm_up()
     parrot.clips.clear()
     return made
@@ -101,7 +101,7 @@ async def test_another_rate_is_refused_with_the_remedy(listen):
 
 async def test_a_model_that_is_not_loaded_says_so(listen):
     with pytest.raises(EngineError, match=r"warm_up\(\) first"):
-        await listen(Listener("parrot", Parrot), sound(1000))
+        await listen(Listener("parrot", Threaded("parrot", Parrot)), sound(1000))
 
 
 async def test_a_model_that_cannot_be_loaded_fails_the_warm_up():
@@ -109,7 +109,7 @@ async def test_a_model_that_cannot_be_loaded_fails_the_warm_up():
         raise EngineError("parrot", "unavailable", "no such folder")
 
     with pytest.raises(EngineError, match="no such folder"):
-        await Listener("parrot", load).warm_up()
+        await Listener("parrot", Threaded("parrot", load)).warm_up()
 
 
 async def test_after_closing_nothing_is_heard(listen):
@@ -137,3 +137,92 @@ async def test_a_caller_who_leaves_in_mid_decode_holds_up_nobody(listen):
         await leaving
     free.set()
     assert (await listen(asr, sound(1000))).text == "Next."
+
+
+class Chorus:
+    """A recogniser of two clips at once, each of which ends when the test says so."""
+
+    slots = 2
+
+    def __init__(self) -> None:
+        self.begun: list[int] = []
+        self.free: dict[int, asyncio.Event] = {}
+        self.stopped: list[int] = []
+        self.closed = False
+
+    async def warm_up(self) -> None:
+        self.free[16_000] = asyncio.Event()
+        self.free[16_000].set()
+
+    async def hear(self, clip: Clip, priority: Priority) -> Hearing:
+        length = len(clip.samples)
+        self.begun.append(length // 16)
+        try:
+            await self.free.setdefault(length, asyncio.Event()).wait()
+        except asyncio.CancelledError:
+            self.stopped.append(length // 16)
+            raise
+        return Hearing(Heard(f"{length // 16} ms", length / 16, SPEECH_DBFS, -0.1, 0.05), "en")
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+async def start(listen, asr: Listener, *clips: tuple[int, Priority]) -> list[asyncio.Task]:
+    """Clips handed in one after the other."""
+    tasks = []
+    for milliseconds, priority in clips:
+        tasks.append(asyncio.create_task(listen(asr, sound(milliseconds), priority=priority)))
+        await asyncio.sleep(0)
+    return tasks
+
+
+@pytest.mark.virtual_clock
+async def test_as_many_clips_are_heard_at_once_as_there_are_slots_finals_before_partials(listen):
+    chorus = Chorus()
+    asr = Listener("chorus", chorus)
+    await asr.warm_up()
+    chorus.begun.clear()
+    tasks = await start(
+        listen,
+        asr,
+        (300, Priority.BATCH),
+        (400, Priority.PARTIAL),
+        (500, Priority.BATCH),
+        (600, Priority.FINAL),
+        (700, Priority.SPECULATIVE),
+    )
+    await asyncio.sleep(1)
+    assert chorus.begun == [300, 400]
+    assert asr.load() == Load(slots=2, busy=2, queued=3)
+    for milliseconds in (300, 400, 600, 700, 500):
+        chorus.free.setdefault(16 * milliseconds, asyncio.Event()).set()
+    heard = [(await task).text for task in tasks]
+    assert chorus.begun == [300, 400, 600, 700, 500]
+    assert heard == ["300 ms", "400 ms", "500 ms", "600 ms", "700 ms"]
+    assert asr.load() == Load(slots=2)
+
+
+@pytest.mark.virtual_clock
+async def test_a_caller_who_leaves_stops_the_clip_and_frees_its_slot(listen):
+    chorus = Chorus()
+    asr = Listener("chorus", chorus)
+    await asr.warm_up()
+    chorus.begun.clear()
+    first, _, last = await start(listen, asr, *((ms, Priority.FINAL) for ms in (300, 400, 500)))
+    await asyncio.sleep(1)
+    first.cancel()
+    await asyncio.sleep(1)
+    assert chorus.stopped == [300]
+    assert chorus.begun == [300, 400, 500]
+    chorus.free[16 * 500].set()
+    assert (await last).text == "500 ms"
+
+
+async def test_closing_closes_the_recogniser_and_leaves_no_slot():
+    chorus = Chorus()
+    asr = Listener("chorus", chorus)
+    await asr.warm_up()
+    await asr.close()
+    assert chorus.closed
+    assert asr.load() == Load()

@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from engines.asr.logmel import _filters, log_mel
+from engines.asr.logmel import _filters, frames_of, log_mel
 
 
 def hz(mel: float) -> float:
     return mel * 200 / 3 if mel < 15 else 1000 * 6.4 ** ((mel - 15) / 27)
 
 
-def triangle(index: int, frequency: float) -> float:
+def triangle(index: int, frequency: float, mels: int) -> float:
     top = 15 + 27 * np.log(8000 / 1000) / np.log(6.4)
-    low, centre, high = (hz(top * (index + i) / 81) for i in range(3))
+    low, centre, high = (hz(top * (index + i) / (mels + 1)) for i in range(3))
     if frequency <= low or frequency >= high:
         return 0.0
     flank = centre - low if frequency <= centre else high - centre
@@ -20,7 +20,7 @@ def triangle(index: int, frequency: float) -> float:
     return from_foot / flank * 2 / (high - low)
 
 
-def by_definition(samples: np.ndarray, frames: int) -> np.ndarray:
+def by_definition(samples: np.ndarray, frames: int, mels: int = 80) -> np.ndarray:
     padded = np.pad(np.float64(samples), (0, frames * 160 + 200 - len(samples)))
     padded = np.pad(padded, (200, 0), mode="reflect")
     window = np.sin(np.pi * np.arange(400) / 400) ** 2
@@ -28,7 +28,7 @@ def by_definition(samples: np.ndarray, frames: int) -> np.ndarray:
     power = np.array(
         [abs(turns @ (window * padded[i * 160 : i * 160 + 400])) ** 2 for i in range(frames)]
     )
-    bank = np.array([[triangle(m, 40.0 * k) for k in range(201)] for m in range(80)])
+    bank = np.array([[triangle(m, 40.0 * k, mels) for k in range(201)] for m in range(mels)])
     mel = np.log10(np.maximum(bank @ power.T, 1e-10))
     return (np.maximum(mel, mel.max() - 8) + 4) / 4
 
@@ -50,6 +50,20 @@ def test_sound_past_the_last_frame_is_left_out():
 
 def test_filters_are_those_that_the_model_was_trained_with():
     """Values from mel_filters.npz (mel_80) of the published code."""
-    bank = _filters()
+    bank = _filters(80)
     np.testing.assert_allclose(bank[0, :3], [0, 0.02486259, 0], atol=1e-8)
     np.testing.assert_allclose(bank[1, 1:4], [0.00199082, 0.02287177, 0], atol=1e-8)
+
+
+def test_large_v3_has_128_bands():
+    samples = (0.1 * np.random.default_rng(4).standard_normal(8_000)).astype(np.float32)
+    features = log_mel(samples, 60, 128)
+    assert features.shape == (128, 60)
+    np.testing.assert_allclose(features, by_definition(samples, 60, 128), atol=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "frames"), [(20, 2), (20.1, 4), (8000, 800), (30_000, 3000), (40_000, 3000)]
+)
+def test_frames_come_in_pairs_and_end_at_thirty_seconds(milliseconds, frames):
+    assert frames_of(milliseconds) == frames

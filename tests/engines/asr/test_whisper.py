@@ -4,56 +4,10 @@ import numpy as np
 import pytest
 import pytest_asyncio
 
-from engines.asr.guard import Heard
-from engines.asr.whisper import (
-    MOST_PROMPT_TOKENS,
-    Options,
-    Whisper,
-    best,
-    create,
-    is_settled,
-    length_limit,
-)
+from engines.asr.whisper import Options, Whisper, create, length_limit
 from engines.audio import Pcm
 from engines.ports import EngineError
 from loadtest.wer import spoken_words, wer
-
-
-def heard(text: str, logprob: float = -0.2) -> Heard:
-    return Heard(text, 2500, -20, logprob, 0.02)
-
-
-def test_a_believable_decoding_is_not_repeated():
-    assert is_settled([heard("Ask not what your country can do.")])
-
-
-def test_an_echo_is_decoded_again_and_the_better_one_wins():
-    attempts = [heard("Ask not. Ask not.")]
-    assert not is_settled(attempts)
-    attempts.append(heard("Ask not."))
-    assert is_settled(attempts)
-    assert best(attempts).text == "Ask not."
-
-
-def test_what_is_said_twice_under_any_padding_was_said_twice():
-    attempts = [heard("Ask not. Ask not."), heard("Ask not, ask not!")]
-    assert is_settled(attempts)
-    assert best(attempts).text == "Ask not, ask not!"
-
-
-def test_a_loop_is_never_settled():
-    assert not is_settled([heard("Ask not. " * 4), heard("Ask not. " * 4)])
-
-
-def test_silence_is_not_worth_another_try():
-    assert is_settled([Heard("you", 2000, -80, -0.7, 0.9)])
-
-
-def test_the_likeliest_wins_where_all_are_doubtful_and_a_loop_only_over_loops():
-    unsure, worse, loop = heard("Ask", -1.1), heard("Mask", -1.3), heard("Ask not. " * 4, -0.1)
-    assert best([worse, loop, unsure]) is unsure
-    assert best([unsure, worse, loop]) is unsure
-    assert best([loop]) is loop
 
 
 def test_a_broken_model_says_which_folder_and_what_belongs_there(tmp_path, models):
@@ -125,11 +79,3 @@ class TestRealWhisper:
         with pytest.raises(EngineError, match=r"<\|klingon\|>.*such as en") as refused:
             await listen(asr, clip, language="klingon")
         assert refused.value.code == "bad_request"
-
-    def test_a_prompt_is_cut_to_its_end_and_commands_nothing(self, models):
-        whisper = Whisper(Options(), models)
-        long = whisper._prompt("word " * 300 + "<|endoftext|>", "en")
-        plain = whisper._prompt("", "en")
-        assert len(long) == 1 + MOST_PROMPT_TOKENS + len(plain)
-        assert long[-len(plain) :] == plain
-        assert whisper._id("<|endoftext|>") not in long
