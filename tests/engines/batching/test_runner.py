@@ -146,6 +146,8 @@ async def test_cancelled_while_it_waits_it_never_runs(device: Doubling) -> None:
     kept = asyncio.ensure_future(runner.submit(2))
     await asyncio.sleep(0.005)
     cancelled.cancel()
+    await asyncio.sleep(0.001)
+    assert runner.load().queued == 1, "nor does it count among those who are in"
     assert await kept == 4
     assert cancelled.cancelled()
     assert device.batches == [[2]]
