@@ -8,11 +8,11 @@ import logging
 import pkgutil
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import engines
 from engines.models import ModelStore
-from engines.remote.spec import EngineSpec, Place
+from engines.remote.spec import EngineSpec, Kind, Place
 from engines.vad.ears import Ears
 from pipelines.conversation.ports import Engines
 from voice.config import ENGINES, Config, ConfigError, EngineConfig, build
@@ -93,7 +93,7 @@ def _place(
 
     module = _module(kind, config)
     build(module.Options, config.options, kind)
-    spec = EngineSpec(kind, module.__name__, config.options, str(models.root))
+    spec = EngineSpec(cast("Kind", kind), module.__name__, config.options, str(models.root))
     return EnginePool(spec, places)
 
 
