@@ -1,0 +1,245 @@
+"""What the doctor finds, on machines and with engines that are made up."""
+
+import functools
+import hashlib
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+from engines.catalogue import Model, ModelFile
+from engines.models import ModelStore
+from engines.placement import Gpu, Inventory, Slice
+from engines.ports import EngineError
+from voice import doctor
+from voice.config import ConfigError, load
+from voice.doctor import Report, examine
+
+NO_GPU = Inventory(reason="no driver")
+H200 = Inventory(
+    (
+        Gpu(
+            0, "GPU-a", "NVIDIA H200", 143771, mig=True, most_slices=7,
+            slices=tuple(Slice(0, n, f"MIG-{n}", "1g.18gb", 16384, 1, n) for n in range(2)),
+        ),
+    ),
+    driver="580.95.05",
+)  # fmt: skip
+SCRIPTED = tuple(f"{kind}.engine=scripted" for kind in ("asr", "llm", "tts"))
+
+
+@dataclass(frozen=True)
+class Options:
+    source: str = ""
+    model: str = ""
+    fails: str = ""
+
+
+@dataclass(frozen=True)
+class GpuOptions(Options):
+    device: str = "cuda"
+
+
+@pytest.fixture(autouse=True)
+def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Modules of engines: ``made_up.gpu``, and ``made_up.ears`` that needs no model. What was
+    made and closed."""
+    story: list[str] = []
+
+    async def close() -> None:
+        story.append("closed")
+
+    def create(options: Options, models: object) -> SimpleNamespace:
+        if options.fails == "package":
+            raise ImportError("no libwhatever.so")
+        if options.fails:
+            raise EngineError("gpu", "unavailable", options.fails)
+        story.append("made")
+        return SimpleNamespace(close=close)
+
+    for name, options in (
+        ("made_up", Options),
+        ("made_up.gpu", GpuOptions),
+        ("made_up.ears", Options),
+    ):
+        module = ModuleType(name)
+        vars(module).update(Options=options, create=create)
+        monkeypatch.setitem(sys.modules, name, module)
+    return story
+
+
+@pytest.fixture
+def versions(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The optional packages that are installed."""
+    known = {"torch": "2.9.0", "snac": "1.2.1", "pyzmq": "27", "nvidia-ml-py": "13"}
+    monkeypatch.setattr(doctor, "_version", lambda name: known.get(name, ""))
+    return known
+
+
+def look(*settings: str, there: Inventory = NO_GPU) -> Report:
+    return examine(load(settings=("vad.engine=made_up.ears", *SCRIPTED, *settings)), there)
+
+
+def texts(report: Report) -> list[str]:
+    return [problem.text for problem in report.problems]
+
+
+def engine(report: Report, kind: str) -> doctor.Engine:
+    return next(engine for engine in report.engines if engine.kind == kind)
+
+
+def test_a_machine_with_all_that_is_needed_would_start(versions, made) -> None:
+    report = look()
+    assert report.starts
+    assert report.problems == ()
+    assert [(e.kind, e.name, e.places, e.ready) for e in report.engines] == [
+        ("vad", "made_up.ears", (), True),
+        *((kind, "scripted", (), True) for kind in ("asr", "llm", "tts")),
+    ]
+    assert report.machine.cores >= 1
+    assert report.machine.memory_mib > 100
+    assert report.machine.python.count(".") == 2
+
+
+def test_engines_are_made_as_the_server_would_and_let_go(versions, made) -> None:
+    assert look("tts.engine=made_up.gpu", "tts.device=cpu").starts
+    assert made == ["made", "made", "closed"]  # the ears have nothing to close
+
+
+def test_models_that_are_missing_are_fetched_by_one_command(tmp_path: Path, versions) -> None:
+    report = examine(load(settings=(f"models_dir={tmp_path}",)), NO_GPU)
+    [problem] = report.problems
+    assert problem.text == "3 models are not in place"
+    [command] = problem.commands
+    assert command == (
+        f"voice models pull silero-vad moonshine-tiny-en smollm2-135m --folder {tmp_path}"
+    )
+    assert [(e.kind, e.ready) for e in report.engines] == [
+        ("vad", False), ("asr", False), ("llm", False), ("tts", True),
+    ]  # fmt: skip
+    assert engine(report, "asr").models == (doctor.ModelState("moonshine-tiny-en", "missing"),)
+    assert report.models_dir == str(tmp_path)
+
+
+def test_a_model_that_was_altered_is_damaged(tmp_path: Path, versions) -> None:
+    folder = tmp_path / "smollm2-135m"
+    folder.mkdir()
+    (folder / "model.gguf").write_bytes(b"no weights")
+    report = look("llm.engine=smollm2", f"models_dir={tmp_path}")
+    assert engine(report, "llm").models == (doctor.ModelState("smollm2-135m", "damaged"),)
+    assert [problem.text for problem in report.problems] == ["1 model is not in place"]
+
+
+def test_a_model_in_place_is_ready(tmp_path: Path, versions, monkeypatch) -> None:
+    file = ModelFile("a.bin", 7, hashlib.sha256(b"weights").hexdigest(), (b"weights",))
+    known = {"here": Model("here", "a test", "MIT", (file,))}
+    monkeypatch.setattr(doctor, "ModelStore", functools.partial(ModelStore, catalogue=known))
+    ModelStore(tmp_path, known).pull(["here"])
+    settings = ("llm.engine=made_up.ears", "llm.model=here", f"models_dir={tmp_path}")
+    assert engine(look(*settings), "llm").models == (doctor.ModelState("here", "ready"),)
+
+
+def test_a_model_of_ones_own_is_a_folder_and_another_a_name(tmp_path: Path, versions) -> None:
+    for model, state in ((str(tmp_path), "folder"), ("somebody/some-model", "named")):
+        report = look("tts.engine=made_up.gpu", f"tts.model={model}", there=H200)
+        assert engine(report, "tts").models == (doctor.ModelState(model, state),)
+
+
+def test_a_plan_that_works_has_processes_and_needs_their_packages(versions) -> None:
+    report = look("placement.asr=1g.18gb,1g.18gb", "placement.llm=cpu", there=H200)
+    assert report.starts
+    assert engine(report, "asr").places == ("1g.18gb", "1g.18gb")
+    needed = {package.name: package.needed_by for package in report.packages}
+    assert needed["pyzmq"] == ("asr", "llm")
+    assert needed["nvidia-ml-py"] == ("asr",)
+    assert needed["torch"] == ()
+
+
+def test_a_plan_half_made_tells_the_command_that_makes_the_rest(versions) -> None:
+    report = look("placement.asr=1g.18gb", "placement.tts=3g.71gb", there=H200)
+    assert not report.starts
+    [problem] = report.problems
+    assert problem.text == "placement: tts on 3g.71gb: there is none"
+    assert problem.commands == (
+        "# To make it on GPU 0 (NVIDIA H200):",
+        "sudo nvidia-smi mig -i 0 -cgi 3g.71gb -C",
+    )
+    assert engine(report, "asr").ready
+    assert not engine(report, "tts").ready
+
+
+def test_a_plan_without_a_gpu_says_why_there_is_none(versions) -> None:
+    [text] = texts(look("placement.asr=1g.18gb"))
+    assert text == "placement: asr on 1g.18gb: there is no GPU. No GPU: no driver"
+
+
+def test_packages_that_a_plan_needs_and_lacks_are_told(versions) -> None:
+    del versions["pyzmq"]
+    report = look("placement.asr=cpu")
+    assert texts(report) == ["asr: the package pyzmq is missing: `pip install pyzmq`"]
+    assert not engine(report, "asr").ready
+
+
+def test_an_engine_for_a_gpu_needs_one(versions) -> None:
+    assert texts(look("tts.engine=made_up.gpu")) == [
+        "tts: made_up.gpu needs a GPU, and there is none: no driver"
+    ]
+    assert texts(look("tts.engine=made_up.gpu", "placement.tts=cpu", there=H200)) == [
+        "tts: made_up.gpu needs a GPU, and it is placed on cpu"
+    ]
+    assert look("tts.engine=made_up.gpu", there=H200).starts
+
+
+def test_a_torch_built_for_cpus_is_no_use_on_a_gpu(versions, monkeypatch) -> None:
+    monkeypatch.setattr(doctor, "_NEEDS", {"tts.made_up.gpu": ("torch",)})
+    versions["torch"] = "2.9.0+cpu"
+    [text] = texts(look("tts.engine=made_up.gpu", there=H200))
+    assert "torch 2.9.0+cpu is built for CPUs" in text
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [("", "is missing"), ("1.2.1", "1.2.1 is too old"), ("1.3.0rc26", ""), ("of no known", "")],
+)
+def test_tensorrt_llm_must_be_there_and_new(versions, version: str, said: str) -> None:
+    versions["tensorrt_llm"] = version
+    found = texts(look("tts.engine=made_up.gpu", "tts.source=trtllm", there=H200))
+    assert len(found) == bool(said)
+    assert all(said in text and "container" in text for text in found)
+
+
+def test_an_engine_that_cannot_be_made_says_why(versions) -> None:
+    settings = ("tts.engine=made_up.gpu", "tts.device=cpu")
+    assert texts(look(*settings, "tts.fails=no such voice")) == ["gpu: no such voice"]
+    assert texts(look(*settings, "tts.fails=package")) == [
+        "tts: made_up.gpu cannot be made: no libwhatever.so"
+    ]
+
+
+def test_a_setting_that_is_not_known_is_told_with_the_rest(versions) -> None:
+    report = look("asr.engine=nothing", "llm.delay=1")
+    assert [text.split(":")[0] for text in texts(report)] == ["asr.engine", "llm.delay"]
+    assert engine(report, "asr").models == ()
+
+
+def test_a_server_open_to_all_would_not_start(versions) -> None:
+    [text] = texts(look("server.host=0.0.0.0"))
+    assert "VOICE_API_KEYS" in text
+
+
+def test_a_configuration_that_cannot_be_read_is_one_problem_of_a_whole_report() -> None:
+    report = examine(ConfigError("serverr: there is no such setting"), H200)
+    assert not report.starts
+    assert texts(report) == ["serverr: there is no such setting"]
+    assert report.engines == ()
+    assert report.inventory is H200
+    assert len(report.packages) == len(doctor.EXTRAS)
+
+
+def test_versions_come_from_what_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert doctor._version("msgspec")[0].isdigit()
+    assert doctor._version("no-such-package") == ""
+    assert doctor._version("no_such_package") == ""
+    assert doctor._version("voice") == "of no known version"

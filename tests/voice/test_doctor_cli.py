@@ -1,0 +1,164 @@
+"""``voice doctor`` as it is typed, and as it looks."""
+
+import argparse
+import importlib.util
+import io
+import json
+import os
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from rich.console import Console
+
+from voice import doctor_cli
+
+FAKE = Path(__file__).parents[1] / "fakes" / "pynvml.py"
+SCRIPTED = [
+    "--set", "asr.engine=scripted", "--set", "llm.engine=scripted", "--set", "tts.engine=scripted",
+    "--set", "vad.engine=engines.asr.scripted",
+]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("VOICE_")]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture(autouse=True)
+def nvml(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """A machine without a GPU, unless it is told to be another."""
+    spec = importlib.util.spec_from_file_location("pynvml", FAKE)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "pynvml", module)
+    spec.loader.exec_module(module)
+    return module
+
+
+def voice_doctor(*words: str, width: int = 80) -> tuple[int, str]:
+    parser = argparse.ArgumentParser()
+    doctor_cli.add_arguments(parser)
+    out = io.StringIO()
+    status = doctor_cli.run(parser.parse_args(list(words)), Console(file=out, width=width))
+    return status, out.getvalue()
+
+
+def placed(**wanted: str) -> list[str]:
+    return [
+        word for kind, names in wanted.items() for word in ("--set", f"placement.{kind}={names}")
+    ]
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_without_a_gpu_it_says_why_and_that_the_server_would_start(width: int) -> None:
+    status, said = voice_doctor(*SCRIPTED, width=width)
+    assert status == 0
+    assert "none: NVIDIA's driver is not installed here" in said
+    assert said.splitlines()[-1] == "`voice serve` would start with this configuration."
+    assert "Placement" not in said
+    assert max(map(len, said.splitlines())) <= width
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_seven_slices_stand_in_rows_with_whole_uuids(nvml, width: int) -> None:
+    card = nvml.h200(*["1g.18gb"] * 7)
+    for number, part in enumerate(card.parts):
+        part.uuid = f"MIG-1129305a-e681-4fed-aee3-c43c44381ab{number}"
+    nvml.pretend(gpus=[card])
+    status, said = voice_doctor(*SCRIPTED, *placed(asr="1g.18gb,1g.18gb", llm="cpu"), width=width)
+    assert status == 0
+    rows = [line.split() for line in said.splitlines()]
+    for number, part in enumerate(card.parts):
+        assert [f"gpu0:{number}", "1g.18gb", "16.0", part.uuid] in rows
+    assert "GPUs (driver 580.95.05)" in said
+    assert ["asr", "1g.18gb", "gpu0:1", "(1g.18gb,", "16.0", "GiB)"] in rows
+    assert ["llm", "cpu", "cpu"] in rows
+    assert ["asr", "scripted", "2", "processes", "its", "own", "ready"] in rows
+    assert ["llm", "scripted", "1", "process", "its", "own", "ready"] in rows
+    assert max(map(len, said.splitlines())) <= width
+
+
+def test_a_half_made_plan_ends_with_commands_that_are_not_wrapped(nvml) -> None:
+    nvml.pretend(gpus=[nvml.h200(*["1g.18gb"] * 7)])
+    status, said = voice_doctor(*SCRIPTED, *placed(asr="1g.18gb", tts="3g.71gb"), width=60)
+    assert status == 1
+    assert "missing: there is none" in said
+    end = said.index("`voice serve` would not start: 1 thing stands in its way.")
+    assert [line.strip() for line in said[end:].splitlines()[1:]] == [
+        "1. placement: tts on 3g.71gb: there is none",
+        "# To cut GPU 0 (NVIDIA H200) anew, which ends whatever runs on its slices:",
+        "sudo nvidia-smi mig -i 0 -dci",
+        "sudo nvidia-smi mig -i 0 -dgi",
+        "sudo nvidia-smi mig -i 0 -cgi 3g.71gb,1g.18gb -C",
+    ]
+
+
+def test_gpus_that_are_not_cut_or_cannot_be_say_so(nvml) -> None:
+    lost = nvml.h200(index=3)
+    lost.faults["nvmlDeviceGetHandleByIndex"] = nvml.NVML_ERROR_GPU_IS_LOST
+    hidden = nvml.Card("NVIDIA L4", "GPU-l4", 23034, faults={
+        "nvmlDeviceGetMemoryInfo": nvml.NVML_ERROR_NO_PERMISSION})  # fmt: skip
+    nvml.pretend(gpus=[nvml.h200(mig=False), nvml.h200(index=1), hidden, lost])
+    status, said = voice_doctor(*SCRIPTED, *placed(asr="gpu0", tts="gpu0"), width=120)
+    assert status == 0
+    assert "NVIDIA H200 (MIG off)" in said
+    assert "NVIDIA H200 (MIG), not cut yet" in said
+    assert "GPU 3 cannot be used: GPU is lost" in said
+    assert "asr and tts share gpu0" in said
+    assert "gpu0 (NVIDIA H200, 140.4 GiB)" in said
+    assert ["gpu2", "NVIDIA", "L4", "?", "GPU-l4"] in [line.split() for line in said.splitlines()]
+
+
+def test_models_are_told_with_their_state_and_the_command(tmp_path: Path) -> None:
+    status, said = voice_doctor("--set", f"models_dir={tmp_path}", width=120)
+    assert status == 1
+    assert "moonshine-tiny-en (missing)" in said
+    assert "see below" in said
+    assert (
+        f"     voice models pull silero-vad moonshine-tiny-en smollm2-135m --folder {tmp_path}\n"
+        in said
+    )
+
+
+def test_a_file_that_is_not_there_leaves_the_rest_of_the_report(tmp_path: Path) -> None:
+    status, said = voice_doctor("--config", str(tmp_path / "voice.toml"), width=300)
+    assert status == 1
+    assert "Optional packages" in said
+    assert "Engines" not in said
+    assert "would not start: 1 thing stands in its way." in said
+    assert "1. " in said.splitlines()[-1]
+    assert "voice.toml: cannot be read" in said
+
+
+def test_missing_packages_say_how_to_get_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("voice.doctor._version", lambda name: "")
+    _, said = voice_doctor(*SCRIPTED, *placed(asr="cpu"), width=120)
+    assert "pyannote.audio   missing  telling speakers apart: `pip install pyannote.audio`" in said
+    assert "1. asr: the package pyzmq is missing: `pip install pyzmq`" in said
+
+
+def test_json_holds_all_of_it(nvml) -> None:
+    nvml.pretend(gpus=[nvml.h200("1g.18gb")])
+    status, said = voice_doctor(
+        *SCRIPTED, *placed(asr="1g.18gb", tts="1g.18gb"), "--json", width=40
+    )
+    assert status == 1
+    report = json.loads(said)
+    assert report["starts"] is False
+    assert report["inventory"]["gpus"][0]["slices"][0]["uuid"] == "MIG-00000000"
+    first, second = report["plan"]["seats"]
+    assert first["place"]["environment"]["CUDA_VISIBLE_DEVICES"] == "MIG-00000000"
+    assert second["place"] is None
+    assert report["problems"][0]["commands"][-1] == "sudo nvidia-smi mig -i 0 -cgi 1g.18gb -C"
+    assert {engine["kind"] for engine in report["engines"]} == {"vad", "asr", "llm", "tts"}
+
+
+def test_the_environment_counts_as_it_does_for_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VOICE_SERVER_HOST", "0.0.0.0")
+    status, said = voice_doctor(*SCRIPTED, width=200)
+    assert status == 1
+    assert "server.host: 0.0.0.0 is not a loopback address" in said
