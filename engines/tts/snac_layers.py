@@ -1,0 +1,352 @@
+"""SNAC's decoder, one frame at a time, with what each layer must remember kept outside.
+
+Offline, each convolution pads its input with zeros on both sides. Here it gets the last inputs
+of its stream instead, and so answers late, by its padding; a residual branch waits as long. A
+layer's output before the stream's start and past its end is set to zero before the next
+convolution reads it, as the padding there is. So each sample is the offline one, given out as
+soon as the last latent that it depends on is there.
+
+Time runs along the second axis and channels along the last: every layer is then one matrix
+product over all rows and times, and the upsampling ones give their samples in order by a view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - the name all of PyTorch has for it
+from torch import Tensor, nn
+
+from engines.tts.snac_noise import gaussian_noise
+
+if TYPE_CHECKING:
+    import snac
+
+LATENTS: Final = 4
+"""Latents of one frame: the finest codebook gives one each, the others last for 2 and 4."""
+LEVELS: Final = 3
+SOURCE, TARGET, FRAME, END, SEED, CODES = 0, 1, 2, 3, 4, 6
+"""Columns of a row's instruction: where its state is read and written, which frame of its stream
+this is, after how many the stream ends, two for the seed's halves, and the codes by latent."""
+COLUMNS: Final = CODES + LATENTS * LEVELS
+NO_END: Final = 1 << 40
+
+
+class Timeline:
+    """Which samples the rows of a step are at, in a layer of any rate and delay.
+
+    Where every row is ``steady`` (past its head and before its end), nothing is masked.
+    """
+
+    def __init__(self, frames: Tensor, ends: Tensor, *, steady: bool) -> None:
+        self._frames, self._ends, self._steady = frames[:, None], ends[:, None], steady
+
+    def positions(self, samples: int, delay: int) -> Tensor:
+        """(rows, samples): the place of each sample in its stream; below 0 before its start."""
+        along = torch.arange(samples, device=self._frames.device)
+        return self._frames * samples + (along - delay)
+
+    def inside(self, x: Tensor, delay: int) -> Tensor:
+        """``x`` (rows, samples, channels), zero before the start and past the end."""
+        if self._steady:
+            return x
+        samples = x.shape[1]
+        at = self.positions(samples, delay)
+        return x * ((at >= 0) & (at < self._ends * samples)).to(x.dtype).unsqueeze(-1)
+
+
+class Past:
+    """The state of the rows of one step, handed from layer to layer."""
+
+    def __init__(self, rows: Tensor, sizes: list[int]) -> None:
+        self._old = torch.split(rows, sizes, dim=1)
+        self._new: list[Tensor] = []
+
+    def before(self, x: Tensor, length: int) -> Tensor:
+        """``x`` with the ``length`` samples that came before it in front."""
+        old = self._old[len(self._new)].reshape(len(x), length, -1)
+        joined = torch.cat([old, x], dim=1)
+        self._new.append(joined[:, x.shape[1] :].flatten(1))
+        return joined
+
+    def delayed(self, x: Tensor, length: int) -> tuple[Tensor, Tensor]:
+        """The ``length`` samples that came before ``x``, and ``x`` without its last ``length``."""
+        old = self._old[len(self._new)].reshape(len(x), length, -1)
+        late, kept = torch.split(x, [x.shape[1] - length, length], dim=1)
+        self._new.append(kept.flatten(1))
+        return old, late
+
+    def now(self) -> Tensor:
+        """The state after the step."""
+        return torch.cat(self._new, dim=1)
+
+
+class Snake(nn.Module):
+    """x + sin(ax)**2 / a, of each channel."""
+
+    alpha: Tensor
+    inverse: Tensor
+
+    def __init__(self, offline: Any) -> None:
+        super().__init__()
+        alpha = offline.alpha.detach().flatten()
+        self.register_buffer("alpha", alpha.clone())
+        self.register_buffer("inverse", (alpha + 1e-9).reciprocal())
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x * self.alpha).sin_().square_().mul_(self.inverse).add_(x)
+
+
+class Depthwise(nn.Module):
+    """A convolution of each channel by itself, over samples that its past is in front of."""
+
+    def __init__(self, offline: Any) -> None:
+        super().__init__()
+        if offline.groups != offline.in_channels:
+            raise ValueError("this SNAC has no depthwise convolutions: only such can be streamed")
+        self.dilation: int = offline.dilation[0]
+        self.taps: int = offline.kernel_size[0]
+        self.past = (self.taps - 1) * self.dilation
+        kernel = offline.weight.detach().unsqueeze(2)  # (channels, 1, 1, taps)
+        self.register_buffer("kernel", kernel.clone(memory_format=torch.channels_last))
+        self.register_buffer("bias", offline.bias.detach().clone())
+
+    kernel: Tensor
+    bias: Tensor
+
+    def forward(self, joined: Tensor) -> Tensor:
+        """(rows, past + samples, channels) to (rows, samples, channels)."""
+        if joined.device.type == "cpu" and joined.dtype == torch.float32:
+            image = joined.transpose(1, 2).unsqueeze(2)  # oneDNN reads this layout as it lies
+            dilation = (1, self.dilation)
+            out = F.conv2d(image, self.kernel, self.bias, dilation=dilation, groups=len(self.bias))
+            return out.squeeze(2).transpose(1, 2)
+        return self.by_taps(joined)
+
+    def by_taps(self, joined: Tensor) -> Tensor:
+        """The same, as sums that a compiler makes one kernel of, the snakes around included."""
+        samples = joined.shape[1] - self.past
+        out = self.bias
+        for tap in range(self.taps):
+            at = tap * self.dilation
+            out = torch.addcmul(out, joined[:, at : at + samples], self.kernel[:, 0, 0, tap])
+        return out
+
+
+class Pointwise(nn.Module):
+    """A convolution of length 1: at each time, one matrix for all channels."""
+
+    weight: Tensor
+    bias: Tensor | None
+
+    def __init__(self, offline: Any) -> None:
+        super().__init__()
+        bias = offline.bias
+        # (in, out): for few rows, a matrix that is read in this order takes half the time.
+        self.register_buffer("weight", offline.weight.detach().squeeze(2).t().contiguous())
+        self.register_buffer("bias", None if bias is None else bias.detach().clone())
+
+    def forward(self, x: Tensor) -> Tensor:
+        return _linear(x, self.weight, self.bias)
+
+
+def _linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """``x`` (rows, samples, in) times ``weight`` (in, out)."""
+    flat = x.flatten(0, 1)
+    out = flat.mm(weight) if bias is None else torch.addmm(bias, flat, weight)
+    return out.view(len(x), -1, weight.shape[1])
+
+
+class Residual(nn.Module):
+    """A residual unit: snake, dilated depthwise convolution, snake, pointwise convolution."""
+
+    def __init__(self, offline: Any, delay: int) -> None:
+        super().__init__()
+        first, spread, second, mix = offline.block
+        self.first, self.spread, self.second = Snake(first), Depthwise(spread), Snake(second)
+        self.mix = Pointwise(mix)
+        self.delay_in = delay
+        self.pad = self.spread.past // 2
+        self.delay = delay + self.pad
+        channels = spread.in_channels
+        self.state_sizes = [self.spread.past * channels, self.pad * channels]
+
+    def forward(self, x: Tensor, timeline: Timeline, past: Past) -> Tensor:
+        x = timeline.inside(x, self.delay_in)
+        spread = self.spread(past.before(self.first(x), self.spread.past))
+        out: Tensor = self.mix(self.second(spread))
+        earlier, late = past.delayed(x, self.pad)
+        out[:, : self.pad] += earlier
+        out[:, self.pad :] += late
+        return out
+
+
+class Upsample(nn.Module):
+    """A snake and a transposed convolution of twice its stride.
+
+    Each of its outputs depends on two inputs, so it is a matrix product over pairs of them.
+    """
+
+    bias: Tensor
+    weight: Tensor
+
+    def __init__(self, snake: Any, offline: Any, delay: int) -> None:
+        super().__init__()
+        self.snake = Snake(snake)
+        self.stride: int = offline.stride[0]
+        self.delay_in = delay
+        self.delay = delay * self.stride + offline.padding[0]
+        self.state_sizes = [offline.in_channels]
+        kernel = offline.weight.detach()  # (in, out, 2 * stride)
+        newer, older = kernel.split(self.stride, dim=2)
+        pairs = torch.cat([older, newer])  # (2 * in, out, stride)
+        self.register_buffer("weight", pairs.transpose(1, 2).flatten(1).contiguous())
+        self.register_buffer("bias", offline.bias.detach().repeat(self.stride))
+
+    def forward(self, x: Tensor, timeline: Timeline, past: Past) -> Tensor:
+        x = self.snake(timeline.inside(x, self.delay_in))
+        joined = past.before(x, 1)
+        pairs = torch.cat([joined[:, :-1], joined[:, 1:]], dim=2)
+        out = _linear(pairs, self.weight, self.bias)
+        return out.view(len(x), self.stride * x.shape[1], -1)
+
+
+class Block(nn.Module):
+    """One stage of the decoder: upsampling, noise, three residual units."""
+
+    def __init__(self, offline: Any, delay: int, samples_in: int) -> None:
+        super().__init__()
+        snake, upsample, *rest = offline.block
+        self.upsample = Upsample(snake, upsample, delay)
+        self.samples = samples_in * self.upsample.stride
+        delay = self.upsample.delay
+        self.noise_gain = Pointwise(rest.pop(0).linear) if hasattr(rest[0], "linear") else None
+        self.noise_delay = delay
+        self.state_sizes = [*self.upsample.state_sizes]
+        units = []
+        for offline_unit in rest:
+            units.append(unit := Residual(offline_unit, delay))
+            self.state_sizes += unit.state_sizes
+            delay = unit.delay
+        self.units = nn.ModuleList(units)
+        self.delay = delay
+
+    def forward(self, x: Tensor, noise: Tensor | None, timeline: Timeline, past: Past) -> Tensor:
+        x = self.upsample(x, timeline, past)
+        if noise is not None and self.noise_gain is not None:
+            x = torch.addcmul(x, noise.unsqueeze(2), self.noise_gain(x))
+        for unit in self.units:
+            x = unit(x, timeline, past)
+        return x
+
+
+class Voicing(nn.Module):
+    """The last layers: a snake, a convolution to one channel, tanh."""
+
+    taps: Tensor
+    bias: Tensor
+
+    def __init__(self, snake: Any, offline: Any, delay: int) -> None:
+        super().__init__()
+        self.snake = Snake(snake)
+        self.delay_in = delay
+        self.delay = delay + offline.padding[0]
+        self.past: int = offline.kernel_size[0] - 1
+        self.state_sizes = [self.past * offline.in_channels]
+        self.register_buffer("taps", offline.weight.detach()[0].t().contiguous())
+        self.register_buffer("bias", offline.bias.detach().clone())
+
+    def forward(self, x: Tensor, timeline: Timeline, past: Past) -> Tensor:
+        samples = x.shape[1]
+        x = self.snake(timeline.inside(x, self.delay_in))
+        by_tap = F.linear(past.before(x, self.past), self.taps)
+        out = self.bias
+        for tap in range(self.past + 1):
+            out = out + by_tap[:, tap : tap + samples, tap]
+        return out.tanh()
+
+
+class StreamingSnac(nn.Module):
+    """The decoder of a ``snac.SNAC`` as one step over any rows, which takes all state with it.
+
+    Raises ValueError where the model is not built like the one for 24 kHz.
+    """
+
+    latents: Tensor
+    noise_layers: Tensor
+
+    def __init__(self, offline: snac.SNAC, *, noise: bool) -> None:
+        super().__init__()
+        if offline.attn_window_size or list(offline.vq_strides) != [4, 2, 1]:
+            raise ValueError(
+                "only a SNAC without attention and with three codebooks (strides 4, 2, 1) can be "
+                "streamed: take hubertsiuzdak/snac_24khz"
+            )
+        spread, mix, *blocks, snake, voicing, _ = offline.decoder.model
+        self.spread, self.mix = Depthwise(spread), Pointwise(mix)
+        self.state_sizes = [self.spread.past * spread.in_channels]
+        delay, samples = self.spread.past // 2, LATENTS
+        stages = []
+        for offline_block in blocks:
+            stages.append(stage := Block(offline_block, delay, samples))
+            self.state_sizes += stage.state_sizes
+            delay, samples = stage.delay, stage.samples
+        self.blocks = nn.ModuleList(stages)
+        self.voicing = Voicing(snake, voicing, delay)
+        self.state_sizes += self.voicing.state_sizes
+        self.delay_samples = self.voicing.delay
+        self.frame_samples = samples
+        self.codebook_size: int = offline.codebook_size
+        self.noisy = noise and all(stage.noise_gain is not None for stage in stages)
+        self.noise_places = [(stage.samples, stage.noise_delay) for stage in stages]
+        layers = [torch.full((stage.samples,), place) for place, stage in enumerate(stages)]
+        self.register_buffer("noise_layers", torch.cat(layers))
+        self.register_buffer("latents", _latents(offline))
+
+    def forward(self, states: Tensor, rows: Tensor, steady: bool) -> Tensor:
+        """Decode one frame of each row: float (rows, frame_samples), ``delay_samples`` late.
+
+        ``states`` (any, sum of state_sizes) is changed in place. ``rows`` (rows, COLUMNS) int64
+        says for each what it is. Only where every row is past its head and before its end may
+        ``steady`` be true: it saves the masks.
+        """
+        old = states.index_select(0, rows[:, SOURCE])
+        if not steady:
+            old = torch.where(rows[:, FRAME, None] == 0, 0.0, old)
+        timeline = Timeline(rows[:, FRAME], rows[:, END], steady=steady)
+        past = Past(old, self.state_sizes)
+        levels = rows[:, CODES:].reshape(-1, LATENTS, LEVELS)
+        x = F.embedding(levels, self.latents).sum(2)
+        x = self.mix(self.spread(past.before(timeline.inside(x, 0), self.spread.past)))
+        for block, noise in zip(self.blocks, self._noise(rows, timeline, x.dtype), strict=True):
+            x = block(x, noise, timeline, past)
+        audio: Tensor = self.voicing(x, timeline, past)
+        states.index_copy_(0, rows[:, TARGET], past.now())
+        return audio
+
+    def _noise(
+        self, rows: Tensor, timeline: Timeline, dtype: torch.dtype
+    ) -> Sequence[Tensor | None]:
+        """What each block adds, (rows, samples of the block), hashed in one go."""
+        if not self.noisy:
+            return [None] * len(self.blocks)
+        places = [timeline.positions(*place) for place in self.noise_places]
+        noise = gaussian_noise(
+            rows[:, SEED:CODES], self.noise_layers, torch.cat(places, dim=1), dtype
+        )
+        return torch.split(noise, [samples for samples, _ in self.noise_places], dim=1)
+
+
+def _latents(offline: Any) -> Tensor:
+    """(LEVELS * codebook size, latent): each code through its codebook's output projection."""
+    tables = [
+        F.linear(
+            level.codebook.weight.detach(),
+            level.out_proj.weight.detach().squeeze(2),
+            level.out_proj.bias.detach(),
+        )
+        for level in offline.quantizer.quantizers
+    ]
+    return torch.cat(tables)
