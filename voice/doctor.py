@@ -204,7 +204,10 @@ async def _check_one(
         options = build(_module(kind, section).Options, section.options, kind)
     except ConfigError as error:
         needs = _needs(kind, section, None)
-        return _Check(kind, section.engine, places, (), needs, (str(error),))
+        absent = isinstance(error.__cause__, ModuleNotFoundError) and error.__cause__.name in needs
+        # A package that is needed and absent is told of with the way to get it.
+        problems = [] if absent else [str(error)]
+        return _Check(kind, section.engine, places, (), needs, tuple(problems))
     needs = _needs(kind, section, options)
     states = tuple(_model_states(options, models))
     problems = []

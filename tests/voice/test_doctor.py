@@ -192,6 +192,25 @@ def test_an_engine_for_a_gpu_needs_one(versions) -> None:
     assert look("tts.engine=made_up.gpu", there=H200).starts
 
 
+def test_a_package_that_keeps_an_engine_from_being_imported_is_told_once(
+    versions, monkeypatch
+) -> None:
+    def fail(kind, section) -> None:
+        cause = ModuleNotFoundError("No module named 'torch'", name="torch")
+        raise ConfigError("tts.engine: orpheus needs the package torch") from cause
+
+    module = doctor._module
+    monkeypatch.setattr(
+        doctor,
+        "_module",
+        lambda kind, s: fail(kind, s) if s.engine == "orpheus" else module(kind, s),
+    )
+    del versions["torch"]
+    report = look("tts.engine=orpheus", there=H200)
+    assert texts(report) == ["tts: the package torch is missing: `pip install torch`"]
+    assert not engine(report, "tts").ready
+
+
 def test_a_torch_built_for_cpus_is_no_use_on_a_gpu(versions, monkeypatch) -> None:
     monkeypatch.setattr(doctor, "_NEEDS", {"tts.made_up.gpu": ("torch",)})
     versions["torch"] = "2.9.0+cpu"
