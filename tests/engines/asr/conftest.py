@@ -2,12 +2,14 @@ import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from engines.audio import Pcm
 from engines.models import ModelStore
 from engines.ports import Asr, AsrRequest, Transcript
 from loadtest.speech import Recording, recordings
+from loadtest.tiny_whisper import write
 
 Listen = Callable[..., Awaitable[Transcript]]
 
@@ -34,3 +36,19 @@ def listen() -> Listen:
         return transcript
 
     return hear
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(tmp_path_factory) -> Path:
+    """A Whisper of random weights in transformers' format; needs torch."""
+    return write(tmp_path_factory.mktemp("tiny") / "whisper")
+
+
+@pytest.fixture(scope="session")
+def babble() -> Pcm:
+    """Two seconds that sound a little like speech: tones that come and go over noise."""
+    rng = np.random.default_rng(11)
+    time = np.arange(32_000) / 16_000
+    tones = sum(np.sin(2 * np.pi * hertz * time) for hertz in (180, 640, 1750))
+    sound = 0.1 * tones * (np.sin(2 * np.pi * 3 * time) > 0) + 0.01 * rng.standard_normal(32_000)
+    return Pcm.from_floats(sound, 16_000)
