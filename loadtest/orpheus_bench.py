@@ -1,0 +1,171 @@
+"""Text to speech by way of Orpheus and SNAC, through the Realtime door, several calls at once.
+
+    python -m loadtest.orpheus_bench --sessions 8
+
+Makes a tiny Orpheus of random weights, serves it beside a scripted language model, and asks for
+one reply in each session at the same time. Every sample that a session hears is compared with
+what the same engine says alone: a frame that was lost, doubled or changed by its neighbours in
+the batch is counted, and the run fails. ``--set tts.source=completions …`` tries another source.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import uvloop
+from numpy.typing import NDArray
+
+from clients.playback import Player
+from clients.realtime import connect
+from engines.ports import SpeechRequest
+from loadtest import tiny_orpheus
+from loadtest.server_process import Server
+from voice.app import open_house
+from voice.config import load
+from voice.wire.realtime_server import (
+    ResponseAudioDeltaEvent,
+    ResponseAudioTranscriptDeltaEvent,
+    ResponseDoneEvent,
+)
+
+FRAME_SAMPLES: Final = 2048
+RATE: Final = 24_000
+ROUNDING: Final = 1
+"""Batches of different sizes may differ in the last bits of a float, so by one of 16 bits."""
+
+
+@dataclass(slots=True)
+class Reply:
+    """What one session heard. Times are seconds of the loop's clock."""
+
+    asked_at: float
+    phrases: list[str] = field(default_factory=list)
+    pieces: list[bytes] = field(default_factory=list)
+    first_at: float = 0.0
+    last_at: float = 0.0
+    player: Player = field(default_factory=Player)
+
+    @property
+    def samples(self) -> NDArray[np.int16]:
+        return np.frombuffer(b"".join(self.pieces), "<i2")
+
+    @property
+    def frames(self) -> float:
+        return len(self.samples) / FRAME_SAMPLES
+
+
+def settings(folder: Path, sessions: int, more: Iterable[str] = ()) -> list[str]:
+    """A server's settings for the tiny model that lies in ``folder``."""
+    return [
+        "tts.engine=orpheus",
+        "tts.source=transformers",
+        f"tts.model={folder}",
+        f"tts.snac={folder / 'snac'}",
+        "tts.device=cpu",
+        f"tts.slots={sessions}",
+        "tts.watch=false",  # random weights break every rule of how speech sounds
+        *more,
+    ]
+
+
+async def hear_reply(url: str) -> Reply:
+    """Ask in a session of one's own, and hear all of the reply."""
+    loop = asyncio.get_running_loop()
+    async with connect(url) as call:
+        reply = Reply(loop.time())
+        await call.say("Say something.")
+        async for event in call:
+            match event:
+                case ResponseAudioTranscriptDeltaEvent():
+                    reply.phrases.append(event.delta)
+                case ResponseAudioDeltaEvent():
+                    reply.last_at = loop.time()
+                    reply.first_at = reply.first_at or reply.last_at
+                    reply.pieces.append(event.delta)
+                    reply.player.put(event, reply.last_at)
+                case ResponseDoneEvent():
+                    break
+    return reply
+
+
+async def hear_replies(url: str, sessions: int) -> list[Reply]:
+    """One reply in each of so many sessions, all at once."""
+    async with asyncio.TaskGroup() as tasks:
+        asked = [tasks.create_task(hear_reply(url)) for _ in range(sessions)]
+    return [task.result() for task in asked]
+
+
+async def alone(given: list[str], phrases: Iterable[str]) -> NDArray[np.int16]:
+    """What the engine says of these phrases when nobody else speaks."""
+    async with open_house(load(settings=given, scripted=True)) as house:
+        tts = house.engines.tts
+        await tts.warm_up()
+        said = []
+        for phrase in phrases:
+            async with tts.open(SpeechRequest(phrase)) as audio:
+                said += [pcm.samples async for pcm in audio]
+    return np.concatenate(said)
+
+
+def damage(heard: NDArray[np.int16], said: NDArray[np.int16]) -> tuple[int, int]:
+    """(frames missing or, below 0, too many; frames that differ) of what was heard."""
+    both = min(len(heard), len(said))
+    apart = np.abs(heard[:both].astype(np.int32) - said[:both]) > ROUNDING
+    frames = np.arange(both)[apart] // FRAME_SAMPLES
+    return (len(said) - len(heard)) // FRAME_SAMPLES, len(np.unique(frames))
+
+
+def main() -> int:
+    """Run it; 1 where a frame is not the one it should be."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--sessions", type=int, default=8)
+    parser.add_argument("--full-snac", action="store_true", help="SNAC in its real size")
+    parser.add_argument("--set", action="append", default=[], help="a setting of the server's")
+    wanted = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        tiny_orpheus.make(Path(folder), full_snac=wanted.full_snac)
+        given = settings(Path(folder), wanted.sessions, wanted.set)
+        arguments = ["--scripted", *(f"--set={setting}" for setting in given)]
+        with Server(arguments) as server:
+            url = f"ws://127.0.0.1:{server.port}/v1/realtime"
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                cpu = server.cpu_s
+                replies = runner.run(hear_replies(url, wanted.sessions))
+                cpu = server.cpu_s - cpu
+        said = asyncio.run(alone(given, replies[0].phrases))
+    damages = [damage(reply.samples, said) for reply in replies]
+    for name, value in summary(replies, damages, cpu).items():
+        print(f"{name:34} {value}")
+    return int(any(lost or changed for lost, changed in damages))
+
+
+def summary(replies: list[Reply], damages: list[tuple[int, int]], cpu_s: float) -> dict[str, Any]:
+    """All figures of one run."""
+    firsts = [1000 * (reply.first_at - reply.asked_at) for reply in replies]
+    spoken = sum(len(reply.samples) for reply in replies) / RATE
+    took = max(reply.last_at for reply in replies) - min(reply.asked_at for reply in replies)
+    gaps = [gap for reply in replies for gap in reply.player.gaps]
+    return {
+        "sessions": len(replies),
+        "frames heard": f"{sum(reply.frames for reply in replies):g}",
+        "frames lost or doubled": sum(abs(lost) for lost, _ in damages),
+        "frames changed by the batch": sum(changed for _, changed in damages),
+        "first audio, ms (p50 / p95)": " / ".join(
+            f"{np.percentile(firsts, share):.0f}" for share in (50, 95)
+        ),
+        "audio a second, all sessions": f"{spoken / took:.1f}",
+        "underruns": f"{len(gaps)}, {1000 * sum(gap.length for gap in gaps):.0f} ms",
+        "CPU a second of audio": f"{cpu_s / spoken:.3f} s",
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())
