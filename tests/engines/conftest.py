@@ -1,18 +1,22 @@
-"""A package index on this machine, with files made for the test."""
+"""A package index on this machine, with files made for the test; TensorRT-LLM, pretended."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import importlib
 import io
 import os
 import re
+import sys
 import tarfile
 import threading
 import zipfile
 from collections.abc import Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -176,3 +180,12 @@ def _model_of(name: str, files: dict[str, tuple[Member | bytes, ...]], whole: di
 def model_of():
     """A function that makes a Model: its files' pieces, and what they come to."""
     return _model_of
+
+
+@pytest.fixture
+def trtllm(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """Where a test says what TensorRT-LLM does: ``trtllm.script = lambda ids, sampling: [...]``."""
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "fakes")
+    yield importlib.import_module("tensorrt_llm.pretend")
+    for name in [name for name in sys.modules if name.split(".")[0] == "tensorrt_llm"]:
+        del sys.modules[name]
