@@ -40,11 +40,11 @@ async def open_house(config: Config) -> AsyncIterator[House]:
             engine = (
                 _place(kind, section, models, places[kind])
                 if kind in places
-                else _make(kind, section, models)
+                else make_engine(kind, section, models)
             )
             stack.push_async_callback(engine.close)
             made[kind] = engine
-        ears = Ears(_make("vad", config.vad, models))
+        ears = Ears(make_engine("vad", config.vad, models))
         metrics = Metrics()
         metrics.watch_ears(ears)
         metrics.watch_engines(made)
@@ -77,12 +77,9 @@ def _places(config: Config) -> Mapping[str, Sequence[Place]]:
     wanted = config.placement.wanted()
     if not wanted:
         return {}
-    from engines.placement import PlacementError, inventory, plan
+    from engines.placement import inventory, plan
 
-    try:
-        return plan(wanted, inventory()).places
-    except PlacementError as error:
-        raise ConfigError(f"placement: {error}") from error
+    return plan(wanted, inventory()).places
 
 
 def _place(
@@ -91,19 +88,19 @@ def _place(
     """An engine in processes of its own. Its options are tried here, where errors are told."""
     from engines.remote.pool import EnginePool
 
-    module = _module(kind, config)
+    module = engine_module(kind, config)
     build(module.Options, config.options, kind)
     spec = EngineSpec(cast("Kind", kind), module.__name__, config.options, str(models.root))
     return EnginePool(spec, places)
 
 
-def _make(kind: str, config: EngineConfig, models: ModelStore) -> Any:
+def make_engine(kind: str, config: EngineConfig, models: ModelStore) -> Any:
     """An engine from its module: ``create(options, models)``."""
-    module = _module(kind, config)
+    module = engine_module(kind, config)
     return module.create(build(module.Options, config.options, kind), models)
 
 
-def _module(kind: str, config: EngineConfig) -> Any:
+def engine_module(kind: str, config: EngineConfig) -> Any:
     """The module that an engine's name stands for."""
     name = config.engine
     path = name if "." in name else f"engines.{kind}.{name}"

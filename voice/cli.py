@@ -129,6 +129,13 @@ def _complete_models(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=models_cli.run)
 
 
+def _complete_doctor(parser: argparse.ArgumentParser) -> None:
+    from voice import doctor_cli
+
+    doctor_cli.add_arguments(parser)
+    parser.set_defaults(run=doctor_cli.run)
+
+
 def _models_dir() -> Path | None:
     """Where the environment says that models are kept, as it does to a server."""
     from voice.config import load
@@ -145,6 +152,7 @@ _COMMANDS: Final[dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]
     "serve": ("take calls", _complete_serve),
     "talk": ("call a server with recordings", _complete_talk),
     "models": ("fetch and check models", _complete_models),
+    "doctor": ("what is here, and what the configuration lacks", _complete_doctor),
 }
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from typing import Any, Final
 from engines.models import ModelStore
 from engines.placement import Inventory, Plan, draft
 from engines.ports import EngineError
-from voice.app import _make, _module
+from voice.app import engine_module, make_engine
 from voice.config import ENGINES, Config, ConfigError, EngineConfig, build
 from voice.server import check_exposure
 
@@ -201,7 +201,7 @@ async def _check_one(
     inventory: Inventory,
 ) -> _Check:
     try:
-        options = build(_module(kind, section).Options, section.options, kind)
+        options = build(engine_module(kind, section).Options, section.options, kind)
     except ConfigError as error:
         needs = _needs(kind, section, None)
         absent = isinstance(error.__cause__, ModuleNotFoundError) and error.__cause__.name in needs
@@ -223,7 +223,7 @@ async def _trial(kind: str, section: EngineConfig, models: ModelStore) -> str:
     """Make the engine as the server would, which loads no weights, and let it go again. What
     went wrong; empty where nothing did."""
     try:
-        engine = _make(kind, section, models)
+        engine = make_engine(kind, section, models)
     except (ConfigError, EngineError) as error:
         return str(error)
     except (ImportError, OSError) as error:

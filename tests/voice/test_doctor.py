@@ -202,7 +202,7 @@ def test_a_package_that_keeps_an_engine_from_being_imported_is_told_once(
     module = doctor._module
     monkeypatch.setattr(
         doctor,
-        "_module",
+        "engine_module",
         lambda kind, s: fail(kind, s) if s.engine == "orpheus" else module(kind, s),
     )
     del versions["torch"]
