@@ -199,7 +199,7 @@ def test_a_package_that_keeps_an_engine_from_being_imported_is_told_once(
         cause = ModuleNotFoundError("No module named 'torch'", name="torch")
         raise ConfigError("tts.engine: orpheus needs the package torch") from cause
 
-    module = doctor._module
+    module = doctor.engine_module
     monkeypatch.setattr(
         doctor,
         "engine_module",
