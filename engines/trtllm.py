@@ -27,10 +27,14 @@ import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from engines.ports import EngineError, Load, Priority
 from engines.workers import Workers
+
+if TYPE_CHECKING:
+    from engines.models import ModelStore
 
 OLDEST: Final = "1.3.0rc26"
 """The first release whose PyTorch backend has what is asked of it here: Whisper, abort of a
@@ -52,8 +56,8 @@ class Written:
     """The next tokens of an answer. The end token is among them where it was written.
 
     ``logprobs``: of each token its alternatives, id to natural logarithm, the drawn one first;
-    empty where none were asked for. ``finish``: empty, or ``stop``, ``length``, ``cancelled``,
-    ``timeout`` with the last ones. ``cached_tokens``: of the prompt's, those found in the cache.
+    empty where none were asked for. ``finish``: with the last ones ``stop`` or ``length``, else
+    empty. ``cached_tokens``: of the prompt's, those found in the cache.
     """
 
     tokens: tuple[int, ...]
@@ -61,6 +65,12 @@ class Written:
     finish: str = ""
     prompt_tokens: int = 0
     cached_tokens: int = 0
+
+
+def checkpoint(model: str, models: ModelStore) -> str:
+    """The folder of ``model``: one of the store or one's own; any other name is the hub's."""
+    own = model in models.catalogue or Path(model).expanduser().is_dir()
+    return str(models.path(model)) if own else model
 
 
 def decoder_arguments(
@@ -204,6 +214,10 @@ class Runtime:
             await self._step(steps)
             output = result.outputs[0]
             finish = output.finish_reason or ""
+            if finish not in ("", "stop", "length"):
+                raise EngineError(
+                    self._name, "failed", f"the engine gave the request up ({finish}): try again"
+                )
             yield Written(
                 tuple(output.token_ids_diff),
                 tuple(map(_plain, output.logprobs_diff)),

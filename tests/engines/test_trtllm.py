@@ -8,8 +8,9 @@ from types import ModuleType
 
 import pytest
 
+from engines.models import ModelStore
 from engines.ports import EngineError, Load
-from engines.trtllm import OLDEST, Runtime, Written, decoder_arguments, release
+from engines.trtllm import OLDEST, Runtime, Written, checkpoint, decoder_arguments, release
 
 END = 2
 
@@ -138,6 +139,14 @@ async def test_loading_leaves_the_loop_alone(trtllm, monkeypatch) -> None:
     await runtime.close()
 
 
+def test_a_model_is_a_name_of_the_store_a_folder_or_a_name_of_the_hub(tmp_path) -> None:
+    models = ModelStore(tmp_path)
+    assert checkpoint(str(tmp_path), models) == str(tmp_path)
+    assert checkpoint("canopylabs/orpheus", models) == "canopylabs/orpheus"
+    with pytest.raises(EngineError, match="voice models pull"):
+        checkpoint(next(iter(models.catalogue)), models)
+
+
 # --- leaving --------------------------------------------------------------------------------
 
 
@@ -219,6 +228,13 @@ async def test_another_failure_of_a_request_is_told_as_it_is(runtime, trtllm) ->
     error = await error_of(runtime)
     assert error.code == "failed"
     assert "encoder step failed" in error.message
+
+
+async def test_a_request_that_the_engine_gives_up_by_itself_has_failed(runtime, trtllm) -> None:
+    trtllm.script = lambda ids, params: [50, trtllm.GivesUp()]
+    error = await error_of(runtime)
+    assert error.code == "failed"
+    assert "cancelled" in error.message
 
 
 @pytest.mark.virtual_clock

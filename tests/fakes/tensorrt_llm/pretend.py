@@ -6,8 +6,8 @@
     pretend.script = lambda ids, params: [Step(7, {7: -0.1, 50_362: -3.0}), gate, 8, Fails("...")]
 
 A step is a token id; a ``Step`` with log-probabilities; a ``Hold``, where the answer waits until
-the test sets it; ``Fails``, which ends this request; or ``Dies``, which ends the engine. Where a
-script ends without the end token, the engine adds it.
+the test sets it; ``Fails`` or ``GivesUp``, which end this request; or ``Dies``, which ends the
+engine. Where a script ends without the end token, the engine adds it.
 """
 
 from __future__ import annotations
@@ -42,6 +42,11 @@ class Fails:
 
 
 @dataclass(frozen=True, slots=True)
+class GivesUp:
+    """The engine cancels this request by itself."""
+
+
+@dataclass(frozen=True, slots=True)
 class Dies:
     """The engine dies of this."""
 
@@ -50,7 +55,7 @@ class Dies:
 
 OUT_OF_MEMORY = "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of ..."
 
-script: Callable[[list[int], Any], Sequence[int | Step | Hold | Fails | Dies]]
+script: Callable[[list[int], Any], Sequence[int | Step | Hold | Fails | GivesUp | Dies]]
 """Prompt ids and SamplingParams to steps."""
 
 load_error: BaseException | None

@@ -190,6 +190,8 @@ class Running:
             case pretend.Hold() as hold:
                 self.hold = hold
                 hold.reached.set()
+            case pretend.GivesUp():
+                self.respond([], [], "cancelled")
             case pretend.Fails(message):
                 self.end(RequestError(message))
             case pretend.Dies(error):
