@@ -90,9 +90,11 @@ class TrtLlmTokens:
             detokenize=False,
             logits_processor=request.grammar and OnlyAllowed(request.grammar, len(prompt)),
         )
-        async with self._runtime.open(prompt, sampling) as answer:
-            async with aclosing(_before(request.stop, answer)) as tokens:
-                yield tokens
+        async with (
+            self._runtime.open(prompt, sampling) as answer,
+            aclosing(_before(request.stop, answer)) as tokens,
+        ):
+            yield tokens
 
 
 async def _before(stop: int, answer: AsyncIterator[Written]) -> AsyncGenerator[Tokens, None]:

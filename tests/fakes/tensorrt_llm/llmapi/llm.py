@@ -82,7 +82,8 @@ class RequestOutput:
         self.cached_tokens = pretend.cached_tokens
         self._done = reason is not None
         for token in self.sampling_params.stop_token_ids or ():
-            if self._done and output.token_ids[-1:] == [token]:
+            ended_otherwise = token == self.sampling_params.end_id
+            if self._done and not ended_otherwise and output.token_ids[-1:] == [token]:
                 output.stop_reason = token
                 output.token_ids.pop()
                 break
