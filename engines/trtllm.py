@@ -317,7 +317,7 @@ class Runtime:
         return self._dead()
 
     def _dead(self) -> EngineError:
-        return self._unavailable(f"{self._death}: restart the process that it runs in")
+        return self._unavailable(f"{self._death}: restart this engine's process")
 
 
 def release(version: str) -> tuple[int, int, int, float]:
@@ -341,9 +341,11 @@ def _reasons(error: BaseException | None) -> str:
     """What the error and its causes say, the first line of each."""
     said: list[str] = []
     while error is not None and len(said) < 4:
+        # EngineDeadError repeats what killed the engine.
+        error = getattr(error, "root_cause", None) or error
         text = str(getattr(error, "message", None) or error).strip() or type(error).__name__
         said.append(text.splitlines()[0][:300])
-        error = error.__cause__ or getattr(error, "root_cause", None)
+        error = error.__cause__
     return "; ".join(dict.fromkeys(said))
 
 

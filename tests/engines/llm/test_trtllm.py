@@ -246,6 +246,13 @@ async def test_a_tool_is_called(chat, trtllm) -> None:
     assert deltas[-1].finish_reason == "tool_calls"
 
 
+async def test_an_answer_that_is_a_call_as_a_whole_is_told_at_its_end(chat, trtllm) -> None:
+    trtllm.script = lambda ids, params: written('{"name": "weather", "parameters": {}}')
+    call, usage = await everything(chat, ask(tools=(WEATHER,)))
+    assert isinstance(call, ToolCallDelta)
+    assert (call.name, usage.finish_reason) == ("weather", "tool_calls")
+
+
 async def test_tools_that_may_not_be_called_are_not_told_of(chat, trtllm) -> None:
     trtllm.script = seen = Seen(written("Hm."))
     await everything(chat, ask(tools=(WEATHER,), tool_choice="none"))
