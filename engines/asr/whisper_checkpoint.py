@@ -1,4 +1,4 @@
-"""What a published Whisper's folder says besides its weights: vocabulary and forbidden tokens."""
+"""A published Whisper's folder: vocabulary, forbidden tokens, and the same without these."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from tokenizers import Tokenizer
 from engines.asr.whisper_decoding import Vocabulary
 from engines.models import ModelStore
 from engines.ports import EngineError
+
+RULES = ("generation_config.json", "config.json")  # older ones have them in the latter
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,31 @@ def read(engine: str, model: str, models: ModelStore) -> Checkpoint:
         _ids(rules, "suppress_tokens"),
         _ids(rules, "begin_suppress_tokens"),
     )
+
+
+def without_rules(where: str, into: Path) -> Path:
+    """The same checkpoint in the empty folder ``into``, forbidding no token.
+
+    For an engine that follows these rules itself, and so would not let a task token be written.
+    The weights are not copied. Raises OSError.
+    """
+    for file in _folder(where).iterdir():
+        if file.name in RULES:
+            kept = json.loads(file.read_text("utf-8"))
+            for key in ("suppress_tokens", "begin_suppress_tokens"):
+                kept.pop(key, None)
+            (into / file.name).write_text(json.dumps(kept), "utf-8")
+        else:
+            (into / file.name).symlink_to(file.resolve())
+    return into
+
+
+def _folder(where: str) -> Path:
+    if Path(where).is_dir():
+        return Path(where)
+    from huggingface_hub import snapshot_download  # comes with transformers
+
+    return Path(snapshot_download(where, allow_patterns=["*.json", "*.txt", "*.safetensors"]))
 
 
 def _ids(rules: dict[str, Any], key: str) -> tuple[int, ...]:

@@ -62,6 +62,7 @@ class Vocabulary:
         self._tokens = tokenizer
         self._tokens.encode_special_tokens = True  # a prompt's "<|en|>" is text, no command
         self.multilingual = multilingual
+        self._end = self.id("<|endoftext|>")
 
     def id(self, token: str) -> int:
         """The id of a special token. Raises EngineError (``bad_request``) where there is none."""
@@ -108,8 +109,8 @@ class Vocabulary:
         return [*self.history(before), *self.task(language)]
 
     def text(self, ids: Sequence[int]) -> str:
-        """The words of some tokens."""
-        words: str = self._tokens.decode(list(ids))
+        """The words of some tokens, without any special ones, which lie behind the end's."""
+        words: str = self._tokens.decode([token for token in ids if token < self._end])
         return words.strip()
 
 

@@ -1,6 +1,9 @@
+import importlib.util
+import json
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -52,3 +55,25 @@ def babble() -> Pcm:
     tones = sum(np.sin(2 * np.pi * hertz * time) for hertz in (180, 640, 1750))
     sound = 0.1 * tones * (np.sin(2 * np.pi * 3 * time) > 0) + 0.01 * rng.standard_normal(32_000)
     return Pcm.from_floats(sound, 16_000)
+
+
+@pytest.fixture(scope="session")
+def real_whisper(models) -> Any:
+    """The reference with the weights of the store's Whisper, which are in CTranslate2's format."""
+    from tokenizers import Tokenizer
+
+    from engines.asr.whisper_checkpoint import Checkpoint
+    from engines.asr.whisper_decoding import Vocabulary
+    from engines.asr.whisper_transformers import Options, TorchWhisper
+
+    path = Path(__file__).with_name("ct2_weights.py")
+    spec = importlib.util.spec_from_file_location("ct2_weights", path)
+    ct2_weights = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(ct2_weights)
+    folder = models.path("whisper-base")
+    rules = json.loads((folder / "config.json").read_text())
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    vocabulary = Vocabulary("whisper", tokenizer, multilingual=True)
+    never, never_first = tuple(rules["suppress_ids"]), tuple(rules["suppress_ids_begin"])
+    checkpoint = Checkpoint("", vocabulary, never, never_first)
+    return TorchWhisper(Options(), checkpoint, ct2_weights.load(folder))

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from engines.asr.whisper_checkpoint import read
+from engines.asr.whisper_checkpoint import read, without_rules
 from engines.models import ModelStore
 from engines.ports import EngineError
 from loadtest.tiny_whisper import tiny_tokenizer
@@ -54,3 +54,30 @@ def test_any_other_name_is_looked_up_at_the_hub(tmp_path, monkeypatch):
         ("openai/whisper-tiny", "tokenizer.json"),
         ("openai/whisper-tiny", "generation_config.json"),
     ]
+
+
+def test_a_copy_without_its_rules_shares_the_weights(tmp_path):
+    source, copy = tmp_path / "source", tmp_path / "copy"
+    source.mkdir()
+    copy.mkdir()
+    rules = {"suppress_tokens": [1], "begin_suppress_tokens": [2]}
+    write(source, **rules, eos_token_id=3)
+    (source / "config.json").write_text(json.dumps({**rules, "d_model": 8}))
+    (source / "model.safetensors").write_bytes(b"weights")
+    assert without_rules(str(source), copy) == copy
+    assert json.loads((copy / "generation_config.json").read_text()) == {"eos_token_id": 3}
+    assert json.loads((copy / "config.json").read_text()) == {"d_model": 8}
+    assert (copy / "model.safetensors").is_symlink()
+    assert (copy / "model.safetensors").read_bytes() == b"weights"
+    assert read("asr", str(source), ModelStore()).never == (1,)
+
+
+def test_a_copy_of_a_model_at_the_hub_is_one_of_what_was_fetched(tmp_path, monkeypatch):
+    hub = pytest.importorskip("huggingface_hub")
+    source, copy = tmp_path / "source", tmp_path / "copy"
+    source.mkdir()
+    copy.mkdir()
+    write(source, suppress_tokens=[1])
+    monkeypatch.setattr(hub, "snapshot_download", lambda name, allow_patterns: str(source))
+    without_rules("openai/whisper-tiny", copy)
+    assert json.loads((copy / "generation_config.json").read_text()) == {}

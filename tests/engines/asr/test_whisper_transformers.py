@@ -1,20 +1,15 @@
 """The reference against transformers' own generate, and against CTranslate2 on real weights."""
 
-import importlib.util
-import json
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
-from tokenizers import Tokenizer
 from transformers import WhisperFeatureExtractor
 
 from engines.asr import whisper
 from engines.asr.listening import Clip
 from engines.asr.logmel import log_mel
-from engines.asr.whisper_checkpoint import Checkpoint, read
-from engines.asr.whisper_decoding import Attempt, Vocabulary
+from engines.asr.whisper_checkpoint import read
+from engines.asr.whisper_decoding import Attempt
 from engines.asr.whisper_transformers import NAME, Options, TorchWhisper, create, drawn
 from engines.models import ModelStore
 from engines.ports import EngineError
@@ -136,32 +131,14 @@ def test_weights_that_cannot_be_loaded_say_where_and_how(tiny_folder, tmp_path):
         assert told.value.code == "unavailable"
 
 
-def from_ct2(models: ModelStore) -> TorchWhisper:
-    """The reference with the weights of the store's Whisper, which are in CTranslate2's format."""
-    path = Path(__file__).with_name("ct2_weights.py")
-    spec = importlib.util.spec_from_file_location("ct2_weights", path)
-    ct2_weights = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(ct2_weights)
-    folder = models.path("whisper-base")
-    rules = json.loads((folder / "config.json").read_text())
-    vocabulary = Vocabulary(
-        "whisper", Tokenizer.from_file(str(folder / "tokenizer.json")), multilingual=True
-    )
-    never, first = tuple(rules["suppress_ids"]), tuple(rules["suppress_ids_begin"])
-    return TorchWhisper(
-        Options(), Checkpoint("", vocabulary, never, first), ct2_weights.load(folder)
-    )
-
-
 @pytest.mark.engine
-def test_real_weights_hear_the_same_words_here_and_in_ctranslate2(models, spoken):
+def test_real_weights_hear_the_same_words_here_and_in_ctranslate2(models, spoken, real_whisper):
     """Both pad to 30 s here; what is left is another order of summation."""
-    reference = from_ct2(models)
     options = whisper.Options(compute_type="float32", pad_ms=30_000, shortest_ms=30_000)
     ct2 = whisper.Whisper(options, models)
     for recording in spoken[::3]:
         clip = Clip(recording.pcm.floats(), None, "")
-        ours, theirs = reference.hear(clip), ct2.hear(clip)
+        ours, theirs = real_whisper.hear(clip), ct2.hear(clip)
         assert (ours.heard.text, ours.language) == (theirs.heard.text, theirs.language)
         assert ours.heard.avg_logprob == pytest.approx(theirs.heard.avg_logprob, abs=1e-3)
         assert ours.heard.no_speech_prob == pytest.approx(theirs.heard.no_speech_prob, abs=1e-4)
