@@ -3,6 +3,7 @@ import json
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from engines.audio import Pcm
 from engines.models import ModelStore
 from engines.ports import Asr, AsrRequest, Transcript
 from loadtest.speech import Recording, recordings
-from loadtest.tiny_whisper import write
+from loadtest.tiny_whisper import tiny_tokenizer, write
 
 Listen = Callable[..., Awaitable[Transcript]]
 
@@ -77,3 +78,15 @@ def real_whisper(models) -> Any:
     never, never_first = tuple(rules["suppress_ids"]), tuple(rules["suppress_ids_begin"])
     checkpoint = Checkpoint("", vocabulary, never, never_first)
     return TorchWhisper(Options(), checkpoint, ct2_weights.load(folder))
+
+
+@pytest.fixture
+def engine(trtllm) -> ModuleType:
+    """Where a test says what a pretended TensorRT-LLM does with the tiny Whisper."""
+    tokens = tiny_tokenizer()
+    trtllm.vocabulary = tokens.get_vocab_size()
+    trtllm.whisper = trtllm.Whisper(
+        encode=lambda text: tokens.encode(text, add_special_tokens=False).ids,
+        decoder_start_token_id=tokens.token_to_id("<|startoftranscript|>"),
+    )
+    return trtllm
