@@ -23,23 +23,6 @@ _CODES: Final = 4096
 _WIDTH: Final = 32
 _TEMPERATURE, _TOP_P = 0.6, 0.8  # at which the length is as asked
 
-SNAC_CONFIG: Final[dict[str, Any]] = {
-    "sampling_rate": 24_000,
-    "encoder_dim": 48,
-    "encoder_rates": [2, 4, 8, 8],
-    "decoder_dim": 1024,
-    "decoder_rates": [8, 8, 4, 2],
-    "attn_window_size": None,
-    "codebook_size": 4096,
-    "codebook_dim": 8,
-    "vq_strides": [4, 2, 1],
-    "noise": True,
-    "depthwise": True,
-}
-"""Of hubertsiuzdak/snac_24khz."""
-
-_TINY_SNAC: Final = {"encoder_dim": 4, "decoder_dim": 64}
-
 
 def make(folder: Path, *, frames: float = 24.0, seed: int = 0, full_snac: bool = False) -> Path:
     """Write the model into ``folder``, which is made; the same ``seed``, the same files.
@@ -49,7 +32,7 @@ def make(folder: Path, *, frames: float = 24.0, seed: int = 0, full_snac: bool =
     folder.mkdir(parents=True, exist_ok=True)
     _make_tokenizer(folder / "tokenizer.json")
     _make_model(folder, frames, seed)
-    _make_snac(folder / "snac", seed, SNAC_CONFIG if full_snac else {**SNAC_CONFIG, **_TINY_SNAC})
+    _make_snac(folder / "snac", seed, full=full_snac)
     return folder
 
 
@@ -118,16 +101,15 @@ def _make_stop_likely(model: Any, frames: float) -> None:
     embeddings[_STOP, 0] = logit / passed
 
 
-def _make_snac(folder: Path, seed: int, config: dict[str, Any]) -> None:
+def _make_snac(folder: Path, seed: int, *, full: bool) -> None:
     import torch
-    from snac import SNAC
+
+    from engines.tts.snac_weights import CONFIG_24KHZ, TINY, random_snac
 
     folder.mkdir(exist_ok=True)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        decoder = SNAC(**config)
-    (folder / "config.json").write_text(json.dumps(config, indent=2))
-    torch.save(decoder.state_dict(), folder / "pytorch_model.bin")
+    changes = {} if full else TINY
+    (folder / "config.json").write_text(json.dumps({**CONFIG_24KHZ, **changes}, indent=2))
+    torch.save(random_snac(seed, **changes).state_dict(), folder / "pytorch_model.bin")
 
 
 def main() -> None:

@@ -37,6 +37,7 @@ from engines.workers import Workers
 
 if TYPE_CHECKING:
     from engines.models import ModelStore
+    from engines.tts.snac import SnacDecoder
 
 _NAME: Final = "orpheus"
 _REHEARSAL: Final = "Hello there."
@@ -213,26 +214,35 @@ async def _load(options: Options, models: ModelStore) -> Parts:
     streams = SnacStreams(decoder, window_ms=options.window_ms, workers=workers)
 
     async def close() -> None:
+        await streams.close()
         workers.close()
         await workers.wait_closed()
 
     return Parts(encode, streams, close)
 
 
-def _load_decoder(options: Options) -> Any:
+def _load_decoder(options: Options) -> SnacDecoder:
     try:
         from engines.tts.snac import SnacDecoder, load_snac
     except ImportError as error:
         raise EngineError(
             _NAME, "unavailable", f"{error}: install antiphon[orpheus] to have its audio decoder"
         ) from error
-    return SnacDecoder(
-        load_snac(options.snac),
-        slots=options.slots,
-        device=options.device,
-        noise=options.noise,
-        compiled=options.compiled,
-    )
+    try:
+        return SnacDecoder(
+            load_snac(options.snac),
+            # A slot is given back once the step that it is part of is over, which may be after
+            # its request has ended and the next has begun.
+            slots=2 * options.slots,
+            device=options.device,
+            noise=options.noise,
+            early=options.early,
+            compiled=options.compiled,
+        )
+    except (RuntimeError, ValueError) as error:
+        raise EngineError(
+            _NAME, "unavailable", f"no decoder on {options.device} ({error}): see to [tts] device"
+        ) from error
 
 
 def model_folder(name: str, models: ModelStore) -> str:
