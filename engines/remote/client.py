@@ -52,10 +52,7 @@ class RemoteStream(AsyncIterator[Any]):
             if self._end is not None:
                 raise self._end
             self._waiter = asyncio.get_running_loop().create_future()
-            try:
-                await self._waiter
-            finally:
-                self._waiter = None
+            await self._waiter
         self._read += 1
         if self._read == self._credit_every and self._end is None:
             self.engine.tell(wire.Credit(self._number, self._read))
@@ -114,7 +111,7 @@ class RemoteEngine:
         self._lost = asyncio.Event()
         self._why_lost = "it has not answered yet"
         self._refusal: str | None = None
-        self._leaving = False
+        self.leaving = False
         self._missed = 0
         self._heard_at = 0.0
         self._load = Load()
@@ -186,7 +183,7 @@ class RemoteEngine:
     @property
     def alive(self) -> bool:
         """Whether it may be asked."""
-        return self.pid is not None and not self._leaving
+        return self.pid is not None and not self.leaving
 
     @property
     def beat_age_s(self) -> float:
@@ -283,15 +280,23 @@ class RemoteEngine:
         try:
             messages = wire.read_engine(b"".join(frames))
         except wire.Unreadable as error:
-            self.give_up(str(error))
+            self.give_up(f"what it says {error}")
             return
         for message in messages:
             if isinstance(message, wire.Item):
-                stream = self._streams.get(message.request)
-                if stream is not None:
-                    stream.put(message.item)
+                self._take(message)
             else:
                 self._hear(message)
+
+    def _take(self, message: wire.Item) -> None:
+        stream = self._streams.get(message.request)
+        if stream is None:  # it was left, and the process does not know yet
+            return
+        try:
+            stream.put(wire.item_in(self._kind, message))
+        except wire.Unreadable as error:
+            self.tell(wire.Cancel(message.request))
+            stream.end(EngineError(self.name, "bad_response", f"an item of its answer {error}"))
 
     def _hear(self, message: wire.FromEngine) -> None:
         match message:
@@ -308,10 +313,8 @@ class RemoteEngine:
                 self._settle(message)
             case wire.Stranger():
                 self.give_up("it was started again")
-            case wire.Leaving():
-                self._leaving = True
-                self._why_lost = "it is about to end"
-                self._changed()
+            case wire.Leaving() | wire.Goodbye():
+                self._take_leave(message)
 
     def _end(self, number: int, error: EngineError | None) -> None:
         if stream := self._streams.get(number):
@@ -324,12 +327,20 @@ class RemoteEngine:
         else:
             self._refusal = None
             self.pid = answer.pid
-            self._leaving = False
+            self.leaving = False
             self._missed = 0
             self._heard_at = self._loop.time()
             self._lost.clear()
             self._changed()
         self._welcomed.set()
+
+    def _take_leave(self, message: wire.Leaving | wire.Goodbye) -> None:
+        self.leaving = True
+        self._why_lost = "it is about to end"
+        if isinstance(message, wire.Goodbye):
+            self.give_up("it has ended in order")
+            self.tell(message)
+        self._changed()
 
     def _note(self, beat: wire.Beat) -> None:
         self._missed = 0

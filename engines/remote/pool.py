@@ -94,6 +94,7 @@ class EnginePool:
                 for place in self._places:
                     tasks.create_task(place.start())
         except BaseExceptionGroup as failures:
+            await self._close_places()
             raise _first(failures) from None
 
     def open(self, request: Any) -> AbstractAsyncContextManager[AsyncIterator[Any]]:
@@ -115,12 +116,15 @@ class EnginePool:
 
     async def close(self) -> None:
         """End the processes that were started here."""
-        await asyncio.gather(*(place.close() for place in self._places))
+        await self._close_places()
         if self._context is not None:
             self._context.term()
             self._context = None
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
+
+    async def _close_places(self) -> None:
+        await asyncio.gather(*(place.close() for place in self._places))
 
     def load(self) -> Load:
         """The sum over the processes that are there; the slowest one's step."""

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import zmq
@@ -24,6 +25,8 @@ logger = logging.getLogger(__name__)
 
 MOST_REQUESTS: Final = 1024
 """Open at once, of all gateways together."""
+
+_FAREWELL_S: Final = 1.0
 
 
 class _Gateway:
@@ -69,6 +72,7 @@ class EngineServer:
         self._waiting: set[_Answer] = set()  # for the model, not for credit
         self._progress_at = 0.0
         self._leaving = False
+        self._departed = asyncio.Event()
         self._loop = asyncio.get_running_loop()
 
     async def serve(self, stop: asyncio.Event, ready: Callable[[], None]) -> None:
@@ -97,8 +101,6 @@ class EngineServer:
                 await self._drain()
                 beating.cancel()
         finally:
-            for gateway in self._gateways.values():
-                gateway.outbox.flush()
             self._channel.close()
             context.term()
 
@@ -118,6 +120,13 @@ class EngineServer:
             await asyncio.wait(tasks, timeout=self._spec.patience.drain_s)
         for answer in self._answers:
             answer.cancel()
+        for gateway in self._gateways.values():
+            gateway.outbox.put(wire.encode(wire.Goodbye()))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_FAREWELL_S):
+                while self._gateways:
+                    self._departed.clear()
+                    await self._departed.wait()
 
     # --- gateways -----------------------------------------------------------------------
 
@@ -126,8 +135,8 @@ class EngineServer:
         try:
             messages = wire.read_gateway(b"".join(frames[1:]))
         except wire.Unreadable as error:
-            logger.warning("a gateway is refused: %s", error)
-            self._refuse(identity, str(error))
+            logger.warning("a gateway is refused: what it says %s", error)
+            self._refuse(identity, f"what the gateway says {error}")
             return
         for message in messages:
             self._hear(identity, message)
@@ -135,15 +144,18 @@ class EngineServer:
     def _hear(self, identity: bytes, message: wire.FromGateway) -> None:
         gateway = self._gateways.get(identity)
         if isinstance(message, wire.Hello):
-            self._greet(identity, message)
+            if not self._leaving:
+                self._greet(identity, message)
         elif gateway is None:
             self._tell(identity, wire.Stranger())
+        elif isinstance(message, wire.Goodbye):
+            self._forget(identity, "it has said goodbye")
         else:
             gateway.missed = 0
             self._obey(gateway, message)
 
     def _obey(self, gateway: _Gateway, message: wire.FromGateway) -> None:
-        if isinstance(message, wire.Listen | wire.Chat | wire.Speak):
+        if isinstance(message, wire.Open):
             self._open(gateway, message)
         elif isinstance(message, wire.Credit | wire.Cancel):
             answer = gateway.answers.get(message.request)
@@ -184,6 +196,7 @@ class EngineServer:
 
     def _forget(self, identity: bytes, why: str) -> None:
         gateway = self._gateways.pop(identity, None)
+        self._departed.set()
         if gateway is not None:
             if gateway.answers:
                 logger.warning(
@@ -237,8 +250,8 @@ class EngineServer:
             return "the process is about to end"
         if len(self._answers) >= MOST_REQUESTS:
             return f"{MOST_REQUESTS} requests are open already: admit fewer callers"
-        if message.request in gateway.answers or wire.kind_of(message) != self._spec.engine.kind:
-            return f"request {message.request} is not one that this gateway may open"
+        if message.request in gateway.answers:
+            return f"request {message.request} is open already"
         return ""
 
     def _ended(self, gateway: _Gateway, request: int, answer: _Answer) -> None:
@@ -250,6 +263,9 @@ class EngineServer:
         try:
             await self._relay(gateway, message, answer)
             last: wire.End | wire.Failed = wire.End(number)
+        except wire.Unreadable as error:
+            told = f"the request {error}"
+            last = wire.Failed(number, self._spec.engine.name, "bad_request", told)
         except EngineError as error:
             last = wire.Failed(number, error.engine, error.code, error.message)
         except Exception as error:
@@ -262,8 +278,9 @@ class EngineServer:
 
     async def _relay(self, gateway: _Gateway, message: wire.Open, answer: _Answer) -> None:
         """Send the engine's items, each asked for only once its reader has room for it."""
+        request = wire.request_in(self._spec.engine.kind, message)
         self._wants(answer)
-        async with self._engine.open(message.what) as items:
+        async with self._engine.open(request) as items:
             async for item in items:
                 self._got(answer)
                 gateway.outbox.put(wire.encode(wire.item_of(message.request, item)))

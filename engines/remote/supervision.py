@@ -15,7 +15,7 @@ import msgspec
 
 from engines.ports import EngineError, Load
 from engines.remote.client import RemoteEngine
-from engines.remote.reports import Progress, Ready, Unfit, from_line
+from engines.remote.reports import Progress, Ready, Report, Unfit, from_line
 from engines.remote.spec import Place, ProcessSpec
 
 logger = logging.getLogger(__name__)
@@ -24,6 +24,8 @@ State: TypeAlias = Literal["starting", "ready", "leaving", "down", "closed"]
 
 _GRACE_S: Final = 5.0
 """To free the model, after the last request has ended."""
+
+_LAST_BREATH_S: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +121,7 @@ class EngineProcess:
         assert process.stdout is not None
         process.stdin.write(msgspec.json.encode(self._spec) + b"\n")
         while line := await process.stdout.readline():
-            match from_line(line):
+            match self._report(line):
                 case Progress(text):
                     logger.info("%s: %s %s", self._place.name, self._spec.engine.name, text)
                 case Unfit(engine, code, message):
@@ -127,6 +129,13 @@ class EngineProcess:
                 case Ready():
                     return
         raise self._error(f"{_ending(await process.wait())} before it was warm: see its log above")
+
+    def _report(self, line: bytes) -> Report | None:
+        try:
+            return from_line(line)
+        except ValueError:  # printed before the process took its stdout for the reports
+            logger.info("%s: %s", self._place.name, line.decode(errors="replace").rstrip())
+            return None
 
     async def _watch_exit(self, process: asyncio.subprocess.Process) -> None:
         self.remote.give_up(_ending(await process.wait()))
@@ -161,9 +170,18 @@ class EngineProcess:
             self._state = "down"
             if loop.time() - began > self._spec.patience.longest_restart_s:
                 failures = 0
-            logger.error("%s: %s", self._place.name, why)
-            await self._end(0)
+            logger.error("%s: %s", self._place.name, await self._own_end() or why)
+            await self._end(_GRACE_S if self.remote.leaving else 0)
             failures = await self._launch_again(failures)
+
+    async def _own_end(self) -> str:
+        """How the process has ended where it has, which the socket may have told first."""
+        assert self._process is not None
+        try:
+            async with asyncio.timeout(_LAST_BREATH_S):
+                return _ending(await self._process.wait())
+        except TimeoutError:
+            return ""
 
     async def _launch_again(self, failures: int) -> int:
         """Start it until it is warm, later after each failure; how often it has failed by now."""

@@ -53,28 +53,15 @@ class Hello(_Message, frozen=True):
     gateway: str
 
 
-class Listen(_Message, frozen=True):
-    """Open a request; as many items may come as there are ``credits``."""
+class Open(_Message, frozen=True):
+    """Open a request; as many items may come as there are ``credits``.
+
+    ``what``, the request, is read apart: one that is wrong is no reason to doubt the gateway.
+    """
 
     request: int
     credits: int
-    what: AsrRequest
-
-
-class Chat(_Message, frozen=True):
-    """The same, of a language model."""
-
-    request: int
-    credits: int
-    what: ChatRequest
-
-
-class Speak(_Message, frozen=True):
-    """The same, of a voice."""
-
-    request: int
-    credits: int
-    what: SpeechRequest
+    what: msgspec.Raw
 
 
 class Credit(_Message, frozen=True):
@@ -94,8 +81,12 @@ class Alive(_Message, frozen=True):
     """The gateway still runs."""
 
 
-Open: TypeAlias = Listen | Chat | Speak
-FromGateway: TypeAlias = Hello | Open | Credit | Cancel | Alive
+class Goodbye(_Message, frozen=True):
+    """The last word of a process that ends, and the answer to it: all has arrived until here.
+    Whoever closes a socket without it may take along what the other side has not read yet."""
+
+
+FromGateway: TypeAlias = Hello | Open | Credit | Cancel | Alive | Goodbye
 
 # --- from the engine process ----------------------------------------------------------------
 
@@ -131,39 +122,11 @@ class Beat(_Message, frozen=True):
     stalled_ms: float
 
 
-class Heard(_Message, frozen=True):
-    """An item of a recogniser."""
+class Item(_Message, frozen=True):
+    """The next result of a request. ``what`` is read apart, as a request is."""
 
     request: int
-    item: Transcript
-
-
-class Said(_Message, frozen=True):
-    """An item of a language model: text."""
-
-    request: int
-    item: TextDelta
-
-
-class Called(_Message, frozen=True):
-    """An item of a language model: a piece of a tool call."""
-
-    request: int
-    item: ToolCallDelta
-
-
-class Used(_Message, frozen=True):
-    """An item of a language model: its last."""
-
-    request: int
-    item: Usage
-
-
-class Spoke(_Message, frozen=True):
-    """An item of a voice."""
-
-    request: int
-    item: Pcm
+    what: msgspec.Raw
 
 
 class End(_Message, frozen=True):
@@ -188,37 +151,36 @@ class Declined(_Message, frozen=True):
     why: str
 
 
-Item: TypeAlias = Heard | Said | Called | Used | Spoke
 FromEngine: TypeAlias = (
-    Welcome | Refused | Stranger | Leaving | Beat | Item | End | Failed | Declined
+    Welcome | Refused | Stranger | Leaving | Goodbye | Beat | Item | End | Failed | Declined
 )
 
-_OPENS: Final[dict[str, type[Open]]] = {"asr": Listen, "llm": Chat, "tts": Speak}
-_ITEMS: Final[dict[type, type[Item]]] = {
-    Transcript: Heard,
-    TextDelta: Said,
-    ToolCallDelta: Called,
-    Usage: Used,
-    Pcm: Spoke,
+# --- requests and items ---------------------------------------------------------------------
+
+
+class _Said(_Message, frozen=True):
+    delta: TextDelta
+
+
+class _Called(_Message, frozen=True):
+    delta: ToolCallDelta
+
+
+class _Used(_Message, frozen=True):
+    delta: Usage
+
+
+_DELTAS: Final[dict[type, type[_Said | _Called | _Used]]] = {
+    TextDelta: _Said,
+    ToolCallDelta: _Called,
+    Usage: _Used,
 }
-
-
-def request_of(kind: Kind, number: int, request: Any) -> Open:
-    """The message that opens ``request`` with the first credits."""
-    return _OPENS[kind](number, CREDITS[kind], request)
-
-
-def item_of(number: int, item: Any) -> Item:
-    """The message that carries ``item``. Raises TypeError for what no port gives."""
-    message = _ITEMS.get(type(item))
-    if message is None:
-        raise TypeError(f"{type(item).__name__} is no item of an engine")
-    return message(number, item)
-
-
-def kind_of(message: Open) -> str:
-    """The kind of engine that answers ``message``."""
-    return next(kind for kind, opens in _OPENS.items() if opens is type(message))
+_REQUESTS: Final[dict[Kind, type]] = {
+    "asr": AsrRequest,
+    "llm": ChatRequest,
+    "tts": SpeechRequest,
+}
+_ITEMS: Final[dict[Kind, Any]] = {"asr": Transcript, "llm": _Said | _Called | _Used, "tts": Pcm}
 
 
 # --- bytes ----------------------------------------------------------------------------------
@@ -243,10 +205,47 @@ _from_gateway: Final = msgspec.msgpack.Decoder(list[FromGateway], dec_hook=_samp
 _from_engine: Final = msgspec.msgpack.Decoder(list[FromEngine], dec_hook=_samples)
 
 
+_requests: Final[dict[Kind, msgspec.msgpack.Decoder[Any]]] = {
+    kind: msgspec.msgpack.Decoder(what, dec_hook=_samples) for kind, what in _REQUESTS.items()
+}
+_items: Final[dict[Kind, msgspec.msgpack.Decoder[Any]]] = {
+    kind: msgspec.msgpack.Decoder(what, dec_hook=_samples) for kind, what in _ITEMS.items()
+}
+
+
 def encode(message: FromGateway | FromEngine) -> bytes:
-    """Raises ValueError where a value cannot travel: an odd type, a lone surrogate."""
+    """The message as it goes into a packet."""
+    return _encoder.encode(message)
+
+
+def request_of(kind: Kind, number: int, request: Any) -> Open:
+    """The message that opens ``request`` with the first credits.
+
+    Raises ValueError where it cannot travel: a value of an odd type, a lone surrogate.
+    """
+    return Open(number, CREDITS[kind], _raw(request))
+
+
+def request_in(kind: Kind, message: Open) -> Any:
+    """The request that it opens. Raises Unreadable."""
+    return _read(_requests[kind], message.what)
+
+
+def item_of(number: int, item: Any) -> Item:
+    """The message that carries ``item``. Raises ValueError where it cannot travel."""
+    delta = _DELTAS.get(type(item))
+    return Item(number, _raw(item if delta is None else delta(item)))
+
+
+def item_in(kind: Kind, message: Item) -> Any:
+    """The item that it carries. Raises Unreadable."""
+    item = _read(_items[kind], message.what)
+    return item.delta if kind == "llm" else item
+
+
+def _raw(value: Any) -> msgspec.Raw:
     try:
-        return _encoder.encode(message)
+        return msgspec.Raw(_encoder.encode(value))
     except (NotImplementedError, TypeError, OverflowError) as error:
         raise ValueError(str(error)) from error
 
@@ -260,18 +259,16 @@ def pack(messages: Sequence[bytes]) -> bytes:
 
 def read_gateway(packet: bytes) -> list[FromGateway]:
     """Raises Unreadable."""
-    return _read(_from_gateway, packet)
+    return list(_read(_from_gateway, packet))
 
 
 def read_engine(packet: bytes) -> list[FromEngine]:
     """Raises Unreadable."""
-    return _read(_from_engine, packet)
+    return list(_read(_from_engine, packet))
 
 
-def _read(decoder: msgspec.msgpack.Decoder[Any], packet: bytes) -> list[Any]:
+def _read(decoder: msgspec.msgpack.Decoder[Any], data: bytes | msgspec.Raw) -> Any:
     try:
-        return list(decoder.decode(packet))
+        return decoder.decode(data)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise Unreadable(f"{len(packet)} bytes are no packet of protocol {VERSION}: {error}") from (
-            error
-        )
+        raise Unreadable(f"is not of protocol {VERSION}: {error}") from error
