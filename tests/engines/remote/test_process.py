@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -133,8 +134,14 @@ async def test_a_process_is_killed_when_its_starter_is(place, counting):
         "asyncio.run(main())\n"
     )
     told = msgspec.json.encode([counting("tts"), place("a")])
+    folder = tempfile.TemporaryDirectory(prefix="remote-")  # which the killed one leaves behind
     starter = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", script, told, stdout=asyncio.subprocess.PIPE
+        sys.executable,
+        "-c",
+        script,
+        told,
+        stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, "TMPDIR": folder.name},
     )
     pid = int(await starter.stdout.readline())
     descriptor = os.pidfd_open(pid)
@@ -147,6 +154,7 @@ async def test_a_process_is_killed_when_its_starter_is(place, counting):
         await ended.wait()
     asyncio.get_running_loop().remove_reader(descriptor)
     os.close(descriptor)
+    folder.cleanup()
 
 
 async def test_a_spec_that_cannot_be_read_is_told(tmp_path):
