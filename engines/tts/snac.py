@@ -242,7 +242,7 @@ def _step_on(
     if states.is_cuda:
         return CudaStep(core, states, spare, **how)
     if how["compiled"]:
-        core.compile()
+        core.compile(fullgraph=True)
 
     @torch.inference_mode()
     def run(rows: Rows, steady: bool) -> Any:

@@ -71,47 +71,69 @@ class Past:
         self._new.append(joined[:, x.shape[1] :].flatten(1))
         return joined
 
-    def delayed(self, x: Tensor, length: int) -> tuple[Tensor, Tensor]:
-        """The ``length`` samples that came before ``x``, and ``x`` without its last ``length``."""
-        old = self._old[len(self._new)].reshape(len(x), length, -1)
-        late, kept = torch.split(x, [x.shape[1] - length, length], dim=1)
-        self._new.append(kept.flatten(1))
-        return old, late
+    def late(self, x: Tensor, delay: int) -> Tensor:
+        """What came ``delay`` samples before ``x``, as many samples as that."""
+        old = self._old[len(self._new)].reshape(len(x), delay, -1)
+        now, later = torch.split(x, [x.shape[1] - delay, delay], dim=1)
+        self._new.append(later.flatten(1))
+        return torch.cat([old, now], dim=1)
 
     def now(self) -> Tensor:
         """The state after the step."""
         return torch.cat(self._new, dim=1)
 
 
-class Snake(nn.Module):
-    """x + sin(ax)**2 / a, of each channel."""
+class Gain(nn.Module):
+    """What a snake does to its input: times a, once the biases that were left out are made up
+    for. The rest of a snake, x + sin(ax)**2 / a, is ``_snake`` and a division by a, and that is
+    folded into the weights that follow."""
 
-    alpha: Tensor
-    inverse: Tensor
+    gain: Tensor
+    offset: Tensor
 
-    def __init__(self, offline: Any) -> None:
+    def __init__(self, snake: Any, left_out: Tensor | None = None) -> None:
         super().__init__()
-        alpha = offline.alpha.detach().flatten()
-        self.register_buffer("alpha", alpha.clone())
-        self.register_buffer("inverse", (alpha + 1e-9).reciprocal())
+        gain = _alpha(snake)
+        self.register_buffer("gain", gain)
+        self.register_buffer(
+            "offset", torch.zeros_like(gain) if left_out is None else gain * left_out
+        )
 
     def forward(self, x: Tensor) -> Tensor:
-        return (x * self.alpha).sin_().square_().mul_(self.inverse).add_(x)
+        return torch.addcmul(self.offset, x, self.gain)
+
+
+def _alpha(snake: Any) -> Tensor:
+    """A snake's a (channels,). For zero, which is no snake at all, what comes closest."""
+    alpha: Tensor = snake.alpha.detach().flatten()
+    return torch.where(alpha == 0, 1e-9, alpha)
+
+
+def _snake(x: Tensor) -> Tensor:
+    """x + sin(x)**2, in place."""
+    sine = x.sin()
+    return x.addcmul_(sine, sine)
 
 
 class Depthwise(nn.Module):
-    """A convolution of each channel by itself, over samples that its past is in front of."""
+    """A convolution of each channel by itself, over samples that its past is in front of.
 
-    def __init__(self, offline: Any) -> None:
+    ``scale`` (channels,) is folded into its weights, and ``gain`` into all that it gives.
+    """
+
+    def __init__(
+        self, offline: Any, *, scale: Tensor | float = 1.0, gain: Tensor | float = 1.0
+    ) -> None:
         super().__init__()
         if offline.groups != offline.in_channels:
             raise ValueError("this SNAC has no depthwise convolutions: only such can be streamed")
         self.dilation: int = offline.dilation[0]
         self.taps: int = offline.kernel_size[0]
         self.past = (self.taps - 1) * self.dilation
-        kernel = offline.weight.detach().unsqueeze(2)  # (channels, 1, 1, taps)
-        self.register_buffer("kernel", kernel.clone(memory_format=torch.channels_last))
-        self.register_buffer("bias", offline.bias.detach().clone())
+        kernel = (offline.weight.detach()[:, 0].t() * (scale * gain)).t()
+        kernel = kernel[:, None, None, :]  # an image of one line
+        self.register_buffer("kernel", kernel.contiguous(memory_format=torch.channels_last))
+        self.register_buffer("bias", offline.bias.detach() * gain)
 
     kernel: Tensor
     bias: Tensor
@@ -160,26 +182,32 @@ def _linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 class Residual(nn.Module):
-    """A residual unit: snake, dilated depthwise convolution, snake, pointwise convolution."""
+    """A residual unit: snake, dilated depthwise convolution, snake, pointwise convolution.
 
-    def __init__(self, offline: Any, delay: int) -> None:
+    ``left_out`` (channels,) are the biases that its input is short of, since the products before
+    it add to what is there; its output is short of ``self.left_out``.
+    """
+
+    weight: Tensor
+
+    def __init__(self, offline: Any, delay: int, left_out: Tensor) -> None:
         super().__init__()
         first, spread, second, mix = offline.block
-        self.first, self.spread, self.second = Snake(first), Depthwise(spread), Snake(second)
-        self.mix = Pointwise(mix)
+        self.first = Gain(first, left_out)
+        after = _alpha(second)
+        self.spread = Depthwise(spread, scale=_alpha(first).reciprocal(), gain=after)
+        self.register_buffer("weight", (mix.weight.detach()[:, :, 0] / after).t().contiguous())
+        self.left_out = left_out + mix.bias.detach()
         self.delay_in = delay
         self.pad = self.spread.past // 2
         self.delay = delay + self.pad
-        channels = spread.in_channels
-        self.state_sizes = [self.spread.past * channels, self.pad * channels]
+        self.state_sizes = [self.spread.past * len(after), self.pad * len(after)]
 
     def forward(self, x: Tensor, timeline: Timeline, past: Past) -> Tensor:
-        x = timeline.inside(x, self.delay_in)
-        spread = self.spread(past.before(self.first(x), self.spread.past))
-        out: Tensor = self.mix(self.second(spread))
-        earlier, late = past.delayed(x, self.pad)
-        out[:, : self.pad] += earlier
-        out[:, self.pad :] += late
+        active = _snake(timeline.inside(self.first(x), self.delay_in))
+        active = _snake(self.spread(past.before(active, self.spread.past)))
+        out = past.late(x, self.pad)
+        out.view(-1, out.shape[2]).addmm_(active.flatten(0, 1), self.weight)
         return out
 
 
@@ -192,22 +220,21 @@ class Upsample(nn.Module):
     bias: Tensor
     weight: Tensor
 
-    def __init__(self, snake: Any, offline: Any, delay: int) -> None:
+    def __init__(self, snake: Any, offline: Any, delay: int, left_out: Tensor | None) -> None:
         super().__init__()
-        self.snake = Snake(snake)
+        self.first = Gain(snake, left_out)
         self.stride: int = offline.stride[0]
         self.delay_in = delay
         self.delay = delay * self.stride + offline.padding[0]
         self.state_sizes = [offline.in_channels]
-        kernel = offline.weight.detach()  # (in, out, 2 * stride)
+        kernel = offline.weight.detach() / _alpha(snake)[:, None, None]  # (in, out, 2 * stride)
         newer, older = kernel.split(self.stride, dim=2)
         pairs = torch.cat([older, newer])  # (2 * in, out, stride)
         self.register_buffer("weight", pairs.transpose(1, 2).flatten(1).contiguous())
         self.register_buffer("bias", offline.bias.detach().repeat(self.stride))
 
     def forward(self, x: Tensor, timeline: Timeline, past: Past) -> Tensor:
-        x = self.snake(timeline.inside(x, self.delay_in))
-        joined = past.before(x, 1)
+        joined = past.before(_snake(timeline.inside(self.first(x), self.delay_in)), 1)
         pairs = torch.cat([joined[:, :-1], joined[:, 1:]], dim=2)
         out = _linear(pairs, self.weight, self.bias)
         return out.view(len(x), self.stride * x.shape[1], -1)
@@ -216,20 +243,21 @@ class Upsample(nn.Module):
 class Block(nn.Module):
     """One stage of the decoder: upsampling, noise, three residual units."""
 
-    def __init__(self, offline: Any, delay: int, samples_in: int) -> None:
+    def __init__(self, offline: Any, delay: int, samples_in: int, left_out: Tensor | None) -> None:
         super().__init__()
         snake, upsample, *rest = offline.block
-        self.upsample = Upsample(snake, upsample, delay)
+        self.upsample = Upsample(snake, upsample, delay, left_out)
         self.samples = samples_in * self.upsample.stride
         delay = self.upsample.delay
         self.noise_gain = Pointwise(rest.pop(0).linear) if hasattr(rest[0], "linear") else None
         self.noise_delay = delay
         self.state_sizes = [*self.upsample.state_sizes]
+        self.left_out = torch.zeros_like(upsample.bias)
         units = []
         for offline_unit in rest:
-            units.append(unit := Residual(offline_unit, delay))
+            units.append(unit := Residual(offline_unit, delay, self.left_out))
             self.state_sizes += unit.state_sizes
-            delay = unit.delay
+            delay, self.left_out = unit.delay, unit.left_out
         self.units = nn.ModuleList(units)
         self.delay = delay
 
@@ -248,19 +276,19 @@ class Voicing(nn.Module):
     taps: Tensor
     bias: Tensor
 
-    def __init__(self, snake: Any, offline: Any, delay: int) -> None:
+    def __init__(self, snake: Any, offline: Any, delay: int, left_out: Tensor | None) -> None:
         super().__init__()
-        self.snake = Snake(snake)
+        self.first = Gain(snake, left_out)
         self.delay_in = delay
         self.delay = delay + offline.padding[0]
         self.past: int = offline.kernel_size[0] - 1
         self.state_sizes = [self.past * offline.in_channels]
-        self.register_buffer("taps", offline.weight.detach()[0].t().contiguous())
+        self.register_buffer("taps", (offline.weight.detach()[0].t() / _alpha(snake)).contiguous())
         self.register_buffer("bias", offline.bias.detach().clone())
 
     def forward(self, x: Tensor, timeline: Timeline, past: Past) -> Tensor:
         samples = x.shape[1]
-        x = self.snake(timeline.inside(x, self.delay_in))
+        x = _snake(timeline.inside(self.first(x), self.delay_in))
         by_tap = F.linear(past.before(x, self.past), self.taps)
         out = self.bias
         for tap in range(self.past + 1):
@@ -288,13 +316,13 @@ class StreamingSnac(nn.Module):
         self.spread, self.mix = Depthwise(spread), Pointwise(mix)
         self.state_sizes = [self.spread.past * spread.in_channels]
         delay, samples = self.spread.past // 2, LATENTS
-        stages = []
+        left_out, stages = None, []
         for offline_block in blocks:
-            stages.append(stage := Block(offline_block, delay, samples))
+            stages.append(stage := Block(offline_block, delay, samples, left_out))
             self.state_sizes += stage.state_sizes
-            delay, samples = stage.delay, stage.samples
+            delay, samples, left_out = stage.delay, stage.samples, stage.left_out
         self.blocks = nn.ModuleList(stages)
-        self.voicing = Voicing(snake, voicing, delay)
+        self.voicing = Voicing(snake, voicing, delay, left_out)
         self.state_sizes += self.voicing.state_sizes
         self.delay_samples = self.voicing.delay
         self.frame_samples = samples

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import pickle
+import warnings
 from pathlib import Path
 from typing import Any, Final
 
-import snac
 import torch
 
 from engines.ports import EngineError
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # it compiles a function by TorchScript
+    import snac
 
 HUB_NAME: Final = "hubertsiuzdak/snac_24khz"
 CONFIG_24KHZ: Final[dict[str, Any]] = {  # config.json of HUB_NAME
