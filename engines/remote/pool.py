@@ -158,7 +158,7 @@ class EnginePool:
         if len(others) < 2:
             return others[0] if others else None
         if self._spec.kind == "tts" or not request.call:
-            return max(others, key=_room)
+            return _emptiest(others)
         return max(others, key=lambda remote: (remote.free != 0, _weight(request.call, remote)))
 
     async def _wait_place(self, request: Any) -> RemoteEngine:
@@ -254,8 +254,11 @@ def _size(item: Any) -> int:
     return len(item) if isinstance(item, Pcm) else 1
 
 
-def _room(remote: RemoteEngine) -> int:
-    return -remote.busy if remote.free is None else remote.free
+def _emptiest(remotes: Sequence[RemoteEngine]) -> RemoteEngine:
+    """That with most room; where one has no bound, or has not told of it yet, the least busy."""
+    free = [remote.free for remote in remotes]
+    room = [-remote.busy if None in free else remote.free or 0 for remote in remotes]
+    return remotes[room.index(max(room))]
 
 
 def _weight(call: str, remote: RemoteEngine) -> bytes:

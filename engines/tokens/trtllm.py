@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from engines.ports import Load, SlotGrammar, TokenRequest, Tokens
 from engines.trtllm import Runtime, Written, checkpoint, decoder_arguments
+from engines.tts.orpheus_tokens import seed_of
 
 if TYPE_CHECKING:
     from engines.models import ModelStore
@@ -86,7 +87,8 @@ class TrtLlmTokens:
             temperature=request.temperature,
             top_p=request.top_p,
             repetition_penalty=request.repetition_penalty,
-            seed=request.seed,
+            # What goes on from another's tokens must not draw its lots again.
+            seed=seed_of(request.seed, len(prompt)),
             detokenize=False,
             logits_processor=request.grammar and OnlyAllowed(request.grammar, len(prompt)),
         )

@@ -95,9 +95,7 @@ class Gain(nn.Module):
         super().__init__()
         gain = _alpha(snake)
         self.register_buffer("gain", gain)
-        self.register_buffer(
-            "offset", torch.zeros_like(gain) if left_out is None else gain * left_out
-        )
+        self.register_buffer("offset", gain * (0 if left_out is None else left_out))
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.addcmul(self.offset, x, self.gain)
@@ -157,28 +155,27 @@ class Depthwise(nn.Module):
         return out
 
 
-class Pointwise(nn.Module):
-    """A convolution of length 1: at each time, one matrix for all channels."""
+class Linear(nn.Module):
+    """A matrix for all channels at each time. ``weight`` (out, in), ``bias`` (out,)."""
 
     weight: Tensor
-    bias: Tensor | None
+    bias: Tensor
 
-    def __init__(self, offline: Any) -> None:
+    def __init__(self, weight: Tensor, bias: Tensor) -> None:
         super().__init__()
-        bias = offline.bias
-        # (in, out): for few rows, a matrix that is read in this order takes half the time.
-        self.register_buffer("weight", offline.weight.detach().squeeze(2).t().contiguous())
-        self.register_buffer("bias", None if bias is None else bias.detach().clone())
+        self.register_buffer("weight", weight.contiguous())
+        self.register_buffer("bias", bias[:, None].clone())
 
     def forward(self, x: Tensor) -> Tensor:
-        return _linear(x, self.weight, self.bias)
+        # This way round, a large matrix for a few samples is read at the speed of the memory;
+        # the other way round it takes a CPU 1.6 times as long.
+        out = torch.addmm(self.bias, self.weight, x.flatten(0, 1).t())
+        return out.t().contiguous().view(len(x), x.shape[1], -1)
 
 
-def _linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """``x`` (rows, samples, in) times ``weight`` (in, out)."""
-    flat = x.flatten(0, 1)
-    out = flat.mm(weight) if bias is None else torch.addmm(bias, flat, weight)
-    return out.view(len(x), -1, weight.shape[1])
+def _pointwise(offline: Any) -> Linear:
+    """A convolution of length 1."""
+    return Linear(offline.weight.detach()[:, :, 0], offline.bias.detach())
 
 
 class Residual(nn.Module):
@@ -217,9 +214,6 @@ class Upsample(nn.Module):
     Each of its outputs depends on two inputs, so it is a matrix product over pairs of them.
     """
 
-    bias: Tensor
-    weight: Tensor
-
     def __init__(self, snake: Any, offline: Any, delay: int, left_out: Tensor | None) -> None:
         super().__init__()
         self.first = Gain(snake, left_out)
@@ -230,18 +224,20 @@ class Upsample(nn.Module):
         kernel = offline.weight.detach() / _alpha(snake)[:, None, None]  # (in, out, 2 * stride)
         newer, older = kernel.split(self.stride, dim=2)
         pairs = torch.cat([older, newer])  # (2 * in, out, stride)
-        self.register_buffer("weight", pairs.transpose(1, 2).flatten(1).contiguous())
-        self.register_buffer("bias", offline.bias.detach().repeat(self.stride))
+        weight = pairs.permute(2, 1, 0).flatten(0, 1)
+        self.mix = Linear(weight, offline.bias.detach().repeat(self.stride))
 
     def forward(self, x: Tensor, timeline: Timeline, past: Past) -> Tensor:
         joined = past.before(_snake(timeline.inside(self.first(x), self.delay_in)), 1)
         pairs = torch.cat([joined[:, :-1], joined[:, 1:]], dim=2)
-        out = _linear(pairs, self.weight, self.bias)
+        out: Tensor = self.mix(pairs)
         return out.view(len(x), self.stride * x.shape[1], -1)
 
 
 class Block(nn.Module):
     """One stage of the decoder: upsampling, noise, three residual units."""
+
+    noise_gain: Tensor | None
 
     def __init__(self, offline: Any, delay: int, samples_in: int, left_out: Tensor | None) -> None:
         super().__init__()
@@ -249,7 +245,9 @@ class Block(nn.Module):
         self.upsample = Upsample(snake, upsample, delay, left_out)
         self.samples = samples_in * self.upsample.stride
         delay = self.upsample.delay
-        self.noise_gain = Pointwise(rest.pop(0).linear) if hasattr(rest[0], "linear") else None
+        noise = rest.pop(0).linear if hasattr(rest[0], "linear") else None
+        gain = None if noise is None else noise.weight.detach()[:, :, 0].t().contiguous()
+        self.register_buffer("noise_gain", gain)
         self.noise_delay = delay
         self.state_sizes = [*self.upsample.state_sizes]
         self.left_out = torch.zeros_like(upsample.bias)
@@ -264,7 +262,7 @@ class Block(nn.Module):
     def forward(self, x: Tensor, noise: Tensor | None, timeline: Timeline, past: Past) -> Tensor:
         x = self.upsample(x, timeline, past)
         if noise is not None and self.noise_gain is not None:
-            x = torch.addcmul(x, noise.unsqueeze(2), self.noise_gain(x))
+            x = torch.addcmul(x, noise.unsqueeze(2), x @ self.noise_gain)
         for unit in self.units:
             x = unit(x, timeline, past)
         return x
@@ -313,7 +311,7 @@ class StreamingSnac(nn.Module):
                 "streamed: take hubertsiuzdak/snac_24khz"
             )
         spread, mix, *blocks, snake, voicing, _ = offline.decoder.model
-        self.spread, self.mix = Depthwise(spread), Pointwise(mix)
+        self.spread, self.mix = Depthwise(spread), _pointwise(mix)
         self.state_sizes = [self.spread.past * spread.in_channels]
         delay, samples = self.spread.past // 2, LATENTS
         left_out, stages = None, []

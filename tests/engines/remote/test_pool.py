@@ -332,10 +332,9 @@ async def test_a_temporary_folder_with_a_long_name_is_told(house, counting, monk
 
 @pytest.mark.engine
 async def test_speech_of_a_child_is_the_speech_of_this_process_bit_for_bit(
-    house, place, all_of, samples_of, monkeypatch
+    house, place, all_of, samples_of
 ):
-    monkeypatch.syspath_prepend(place("cpu").environment["PYTHONPATH"])
-    spec = EngineSpec("tts", "seeded_hibari", {"threads": "1"})
+    spec = EngineSpec("tts", "engines.tts.hibari", {"threads": "1"})
     here = make_engine(spec)
     pool = await house.pool(spec, place("cpu"))
     try:
