@@ -22,7 +22,7 @@ from engines.audio import Pcm
 from engines.ports import EngineError, Load, Priority, SpeechRequest, TokenRequest, TokenSource
 from engines.tts.orpheus_buffer import SpeechBuffer
 from engines.tts.orpheus_speech import Codec, Piece, Speech
-from engines.tts.orpheus_text import TAGS, VOICES, pieces, seconds_of, speakable
+from engines.tts.orpheus_text import FOREIGN_VOICES, TAGS, VOICES, pieces, seconds_of, speakable
 from engines.tts.orpheus_tokens import (
     CUSTOM_TOKEN_0,
     FRAME_TOKENS,
@@ -175,6 +175,8 @@ class Orpheus:
     def _pieces(self, request: SpeechRequest, encode: Encode) -> list[Piece]:
         options = self._options
         voice = request.voice or options.voice
+        if voice in FOREIGN_VOICES and voice not in options.voices:
+            voice = options.voice  # clients made for another service must not need a change
         if voice not in options.voices:
             known = ", ".join(options.voices)
             raise EngineError(_NAME, "bad_request", f"there is no voice {voice!r}: take {known}")

@@ -13,6 +13,14 @@ from itertools import pairwise
 from typing import Final
 
 VOICES: Final = ("tara", "leah", "jess", "leo", "dan", "mia", "zac", "zoe")
+FOREIGN_VOICES: Final = frozenset(
+    [
+        *("alloy", "ash", "ballad", "cedar", "coral", "echo", "fable"),
+        *("marin", "nova", "onyx", "sage", "shimmer", "verse"),
+    ]
+)
+"""OpenAI's, which its clients ask for unless they are told otherwise."""
+
 TAGS: Final = ("laugh", "chuckle", "sigh", "cough", "sniffle", "groan", "yawn", "gasp")
 
 _CHARACTERS_PER_S: Final = 13.0

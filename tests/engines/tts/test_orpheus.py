@@ -47,6 +47,15 @@ async def speech_of(engine, text=SENTENCE, **request):
     return np.concatenate([np.zeros(0, np.int16), *[chunk.samples for chunk in got]])
 
 
+async def test_another_service_s_voice_is_the_engine_s_own(tokens, codec, heard):
+    async with speaking(tokens, codec, voice="mia") as engine:
+        await speech_of(engine, voice="alloy")
+        await speech_of(engine)
+    asked, plain = (request.prompt for request in tokens.requests)
+    assert asked == plain
+    assert asked[2:7] == tuple(map(ord, "mia: "))
+
+
 async def test_a_request_is_spoken_with_orpheus_s_prompt(tokens, codec, heard):
     async with speaking(tokens, codec, temperature=0.5) as engine:
         samples = await speech_of(engine, voice="leo", priority=Priority.SPECULATIVE)
@@ -89,8 +98,8 @@ async def test_nothing_to_say_is_no_audio(tokens, codec, text):
 
 async def test_an_unknown_voice_is_refused_with_those_there_are(tokens, codec):
     async with speaking(tokens, codec) as engine:
-        with pytest.raises(EngineError, match=r"alloy.*tara, leah") as caught:
-            await speech_of(engine, voice="alloy")
+        with pytest.raises(EngineError, match=r"adele.*tara, leah") as caught:
+            await speech_of(engine, voice="adele")
         assert engine.load().busy == 0
     assert caught.value.code == "bad_request"
 
