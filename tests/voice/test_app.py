@@ -1,6 +1,7 @@
 """From a configuration to a house with warm engines."""
 
 import asyncio
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from engines.ports import EngineError
+from engines.ports import EngineError, SpeechRequest
 from voice.app import open_house, warm_up, watch_loop
 from voice.config import ConfigError, load
 from voice.metrics import Metrics
@@ -16,7 +17,7 @@ from voice.metrics import Metrics
 OWN_ENGINE = """
 from dataclasses import dataclass
 
-from engines.ports import EngineError
+from engines.ports import EngineError, SpeechRequest
 
 @dataclass(frozen=True)
 class Options:
@@ -149,3 +150,27 @@ async def test_the_loop_is_watched_until_that_is_cancelled(
     value = metrics.registry.get_sample_value
     assert value("antiphon_loop_lag_seconds_count") >= 3
     assert value("antiphon_loop_lag_seconds_sum") == pytest.approx(0.15, abs=0.11)
+
+
+async def test_an_engine_that_has_a_place_runs_in_a_process_of_its_own() -> None:
+    settings = ["placement.tts=cpu,cpu", "tts.engine=scripted"]
+    async with open_house(load(settings=settings, scripted=True)) as house:
+        await warm_up(house, lambda _: None)
+        tts: Any = house.engines.tts
+        pids = {process.pid for process in tts.processes}
+        assert len(pids) == 2
+        assert os.getpid() not in pids
+        async with tts.open(SpeechRequest("One two three.")) as audio:
+            assert sum([len(pcm) async for pcm in audio]) == 6_000
+
+
+async def test_a_placed_engine_s_options_are_checked_before_it_starts() -> None:
+    assert "tts.speed: there is no such setting" in await refusal(
+        "placement.tts=cpu", "tts.engine=scripted", "tts.speed=2"
+    )
+
+
+async def test_a_place_that_is_not_there_is_told() -> None:
+    with pytest.raises(EngineError, match=r"7g\.141gb"):
+        async with open_house(load(settings=["placement.tts=7g.141gb"], scripted=True)):
+            pass
