@@ -129,6 +129,13 @@ def _complete_models(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=models_cli.run)
 
 
+def _complete_build(parser: argparse.ArgumentParser) -> None:
+    from voice import build_cli
+
+    build_cli.add_arguments(parser)
+    parser.set_defaults(run=build_cli.run)
+
+
 def _complete_doctor(parser: argparse.ArgumentParser) -> None:
     from voice import doctor_cli
 
@@ -152,6 +159,7 @@ _COMMANDS: Final[dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]
     "serve": ("take calls", _complete_serve),
     "talk": ("call a server with recordings", _complete_talk),
     "models": ("fetch and check models", _complete_models),
+    "build": ("make a checkpoint ready for a GPU", _complete_build),
     "doctor": ("what is here, and what the configuration lacks", _complete_doctor),
 }
 
