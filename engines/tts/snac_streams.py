@@ -76,7 +76,8 @@ class SnacStream:
 
     async def _step(self, codes: Codes | None, deadline_ms: float) -> FloatArray:
         if self.closed or self._broken:
-            raise EngineError("snac", "failed", f"this voice takes no more: {self._broken}")
+            why = self._broken or "it was left"
+            raise EngineError("snac", "failed", f"this voice takes no more: {why}")
         now = _now_ms()
         if not self._samples:
             deadline_ms = min(deadline_ms, now + _FIRST_WITHIN_MS)
