@@ -87,6 +87,9 @@ def _told(steps: Steps) -> Iterator[None]:
     """What ModelOpt prints is for its own developers; its warnings are told, one line each."""
     with warnings.catch_warnings(record=True) as caught, redirect_stdout(io.StringIO()):
         warnings.simplefilter("default")
+        for aimed_at_developers in (DeprecationWarning, FutureWarning):
+            warnings.simplefilter("ignore", aimed_at_developers)
+        warnings.filterwarnings("ignore", "To copy construct from a tensor")
         try:
             yield
         except (RuntimeError, ValueError, NotImplementedError, AssertionError) as error:

@@ -22,7 +22,7 @@ from engines.build.calibration import (
 from engines.build.fidelity import compare, predictions, require_faithful
 from engines.build.manifest import Calibration, Fidelity, Manifest, record, versions, write_manifest
 from engines.build.output import new_folder
-from engines.build.source import CONFIG, TOKENIZER, Checkpoint, locate, require_config
+from engines.build.source import CONFIG, TOKENIZER, Checkpoint, locate, require_config, unreadable
 from engines.build.steps import BuildError, Quiet, Steps, needs, require_device
 from engines.tts.orpheus_tokens import CODES, FIRST_AUDIO, FRAME_TOKENS
 
@@ -128,7 +128,7 @@ def _load(checkpoint: Checkpoint, device: str, steps: Steps) -> Any:
             checkpoint.folder, dtype=torch.bfloat16
         )
         return model.to(device).eval()
-    except (OSError, ValueError, RuntimeError) as error:
+    except unreadable() as error:
         raise BuildError(
             f"{checkpoint.folder} cannot be loaded on {device}: {error}: is it a whole "
             "checkpoint, and has the device room for it?"

@@ -190,3 +190,8 @@ def require_config(checkpoint: Checkpoint, minimums: Sequence[tuple[str, int]]) 
                 f"least {least}: is it the right model?",
                 "bad_request",
             )
+
+
+def unreadable() -> tuple[type[Exception], ...]:
+    """What transformers raises for a checkpoint that it cannot load."""
+    return (OSError, ValueError, RuntimeError, needs("safetensors").SafetensorError)

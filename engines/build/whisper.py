@@ -17,7 +17,7 @@ from engines.build.exported import read_exported
 from engines.build.fidelity import compare, require_faithful
 from engines.build.manifest import Manifest, record, versions, write_manifest
 from engines.build.output import new_folder
-from engines.build.source import CONFIG, TOKENIZER, Checkpoint, locate
+from engines.build.source import CONFIG, TOKENIZER, Checkpoint, locate, unreadable
 from engines.build.steps import BuildError, Quiet, Steps, needs, require_device, step
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def _load(folder: Path, device: str, steps: Steps) -> Any:
             folder, dtype=torch.float32
         )
         return model.to(device).eval()
-    except (OSError, ValueError, RuntimeError, AssertionError) as error:
+    except unreadable() as error:
         raise BuildError(
             f"{folder} cannot be loaded on {device}: {error}: is it a whole checkpoint, and has "
             "the device room for it?"
