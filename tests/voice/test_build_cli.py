@@ -90,7 +90,8 @@ def test_a_terminal_sees_a_bar(asked, tmp_path):
 
 
 def test_a_failure_is_one_line_and_a_status(tmp_path):
-    status, seen = look("orpheus", "--model", "./nothing", "--out", str(tmp_path / "o"))
+    words = ("--model", "./nothing", "--out", str(tmp_path / "o"), "--precision", "bf16")
+    status, seen = look("orpheus", *words)
     assert status == 1
     assert seen.startswith("there is no folder ./nothing")
     assert seen.count("\n") == 1
