@@ -93,8 +93,6 @@ def _told(steps: Steps) -> Iterator[None]:
         try:
             yield
         except (RuntimeError, ValueError, NotImplementedError, AssertionError) as error:
-            if isinstance(error, BuildError):
-                raise
             raise BuildError(
                 f"ModelOpt failed: {error}. Out of memory: take a larger device, or fewer and "
                 "shorter samples (--samples, --frames); else try another version of it"
