@@ -130,7 +130,7 @@ class Bench:
 
 
 def say(line: str) -> None:
-    print(line, flush=True)  # noqa: T201 - a script
+    print(line, flush=True)
 
 
 def shown(value: Any) -> str:
