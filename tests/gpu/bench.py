@@ -34,7 +34,7 @@ try:
     from engines.tts.snac import SnacDecoder, SnacStreams
     from engines.tts.snac_weights import TINY as TINY_SNAC
     from engines.tts.snac_weights import random_snac
-    from loadtest.snac_bench import random_frames, stream, whole, without_noise
+    from loadtest.snac_bench import decibels, random_frames, stream, whole, without_noise
 except ModuleNotFoundError as error:
     sys.exit(
         f"{error}: `pip download --no-deps snac einops`, unpack the two wheels (they are zip "
@@ -72,6 +72,11 @@ class Bench:
         self.began = time.perf_counter()
         self.found: dict[str, Any] = {"limit_s": LIMIT_S, "tables": {}, "checks": {}}
         self.on_gpu = self.device.type == "cuda"
+
+    @property
+    def rounding(self) -> float:
+        """What sums in 32 bits may differ by: GPUs choose their kernels by the batch's size."""
+        return 1e-4 if self.on_gpu else 1e-5
 
     @property
     def left_s(self) -> float:
@@ -174,14 +179,16 @@ def check_snac(bench: Bench) -> None:
     frames = random_frames(voices, 12)
     plain = decoder_of(bench, voices, noise=False, graphs=False)
     eager = whole(stream(plain, frames))
-    bench.check("SNAC, streamed and offline", difference(eager, offline(bench, frames)), 1e-5)
+    bench.check(
+        "SNAC, streamed and offline", difference(eager, offline(bench, frames)), bench.rounding
+    )
     captured = whole(stream(decoder_of(bench, voices, noise=False), frames))
-    bench.check("SNAC, graphs and eager", difference(captured, eager), 1e-6)
+    bench.check("SNAC, graphs and eager", difference(captured, eager), 1e-5)
     many = max(bench.size.buckets)
     frames = random_frames(many, 4)
     decoder = decoder_of(bench, many)
     together, alone = whole(stream(decoder, frames)), whole(stream(decoder, frames[:1]))
-    bench.check(f"SNAC, alone and among {many}", difference(together[:1], alone), 1e-5)
+    bench.check(f"SNAC, alone and among {many}", difference(together[:1], alone), bench.rounding)
 
 
 def time_steps(bench: Bench, decoder: SnacDecoder, name: str) -> None:
@@ -191,6 +198,8 @@ def time_steps(bench: Bench, decoder: SnacDecoder, name: str) -> None:
         ["voices", "ms", "ms a voice", "voices in real time"],
     )
     for voices in bench.size.buckets:
+        if not bench.has(3, f"{voices} voices and more"):
+            break
         slots = [decoder.open(seed) for seed in range(voices)]
         for column in random_frames(voices, 4).swapaxes(0, 1):
             decoder.step(slots, [*column])
@@ -206,7 +215,11 @@ def time_snac(bench: Bench) -> None:
     time_steps(bench, decoder_of(bench, slots, graphs=False), "eager")
     if bench.on_gpu:
         time_steps(bench, decoder_of(bench, slots), "CUDA graph")
+        frames = random_frames(3, 8)
+        exact = whole(stream(decoder_of(bench, 3, noise=False), frames))
         with tf32():
+            rough = whole(stream(decoder_of(bench, 3, noise=False), frames))
+            say(f"\nTF32 is off by {decibels(rough - exact, exact):.0f} dB")
             time_steps(bench, decoder_of(bench, slots), "CUDA graph, products in TF32")
 
 
@@ -312,7 +325,7 @@ def check_llama(bench: Bench) -> None:
         captured.cache.zero_(), captured.at.fill_(4), captured.ids.zero_()
         eager.step(), captured.step()
         error = float((eager.logits - captured.logits).abs().max())
-        bench.check("Llama, graphs and eager", error, 0.0)
+        bench.check("Llama, graphs and eager", error, 1e-5)
 
 
 @torch.inference_mode()
@@ -345,7 +358,7 @@ def time_batches(bench: Bench, model: Llama, name: str) -> None:
         ["streams", "ms", "tokens/s", "tokens/s each", "x real time"],
     )
     pool = torch.cuda.graph_pool_handle() if bench.on_gpu else None
-    held = 0.0
+    held = 0
     for streams in bench.size.streams:
         if not bench.has(8, f"{streams} streams and more"):
             break
@@ -356,6 +369,7 @@ def time_batches(bench: Bench, model: Llama, name: str) -> None:
             each = 1000 / (took := bench.median_ms(decoding.step))
             add(streams, took, streams * each, each, each / TOKENS_PER_S)
             held = max(held, streams if each >= TOKENS_PER_S else 0)
+            del decoding  # its cache makes room for the next
     most = max(bench.size.streams)
     bench.found[f"streams_in_real_time, {name}"] = held
     say(
@@ -383,7 +397,7 @@ def describe(bench: Bench) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--device", default="cuda", help="cuda, cuda:N or cpu (cuda)")
+    parser.add_argument("--device", default="cuda:0", help="cuda:N or cpu (cuda:0)")
     parser.add_argument("--tiny", action="store_true", help="tiny models and few rounds")
     wanted = parser.parse_args()
     if wanted.device.startswith("cuda") and not torch.cuda.is_available():
@@ -391,6 +405,8 @@ def main() -> None:
     torch.manual_seed(0)
     if wanted.device == "cpu":
         torch.set_num_threads(1)
+    else:
+        torch.cuda.set_device(torch.device(wanted.device))
     bench = Bench(wanted.device, TINY if wanted.tiny else Size())
     for kind in (torch.backends.cuda.matmul, torch.backends.cudnn):
         kind.allow_tf32 = False  # else nothing could be said of exactness
@@ -398,12 +414,17 @@ def main() -> None:
     say("\nexactness first")
     check_snac(bench)
     check_llama(bench)
-    time_snac(bench)
-    time_crowds(bench)
-    time_llama(bench)
-    time_compiled(bench)
+    failed = 0
+    for part in (time_snac, time_crowds, time_llama, time_compiled):
+        try:
+            part(bench)
+        except RuntimeError as error:  # of the device or its libraries: the other parts go on
+            failed = 1
+            bench.found.setdefault("failures", {})[part.__name__] = str(error)
+            say(f"  failed: {part.__name__}: {error}")
     bench.write()
     say(f"\ntook {bench.found['took_s']} s")
+    sys.exit(failed)
 
 
 if __name__ == "__main__":
