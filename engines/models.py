@@ -96,6 +96,13 @@ class ModelStore:
             )
         return folder
 
+    def locate(self, name: str) -> str:
+        """Where libraries that know the hub find ``name``: a folder of the store's or of one's
+        own, as ``path`` gives it; any other name is the hub's. Raises like ``path``."""
+        if name in self.catalogue or Path(name).expanduser().is_dir():
+            return str(self.path(name))
+        return name
+
     def faults(self, name: str, *, thorough: bool = False) -> list[Fault]:
         """What is wrong with a model of the catalogue; empty where it may be used.
 

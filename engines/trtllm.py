@@ -27,14 +27,13 @@ import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from engines.ports import EngineError, Load, Priority
 from engines.workers import Workers
 
 if TYPE_CHECKING:
-    from engines.models import ModelStore
+    pass
 
 OLDEST: Final = "1.3.0rc26"
 """The first release whose PyTorch backend has what is asked of it here: Whisper, abort of a
@@ -65,12 +64,6 @@ class Written:
     finish: str = ""
     prompt_tokens: int = 0
     cached_tokens: int = 0
-
-
-def checkpoint(model: str, models: ModelStore) -> str:
-    """The folder of ``model``: one of the store or one's own; any other name is the hub's."""
-    own = model in models.catalogue or Path(model).expanduser().is_dir()
-    return str(models.path(model)) if own else model
 
 
 def decoder_arguments(

@@ -35,8 +35,7 @@ def read(engine: str, model: str, models: ModelStore) -> Checkpoint:
     Raises EngineError (``unavailable``) where tokenizer.json or generation_config.json cannot
     be read.
     """
-    known = model in models.catalogue or Path(model).expanduser().is_dir()
-    where = str(models.path(model)) if known else model
+    where = models.locate(model)
     try:
         tokenizer = Tokenizer.from_file(str(_file(where, "tokenizer.json")))
         rules = json.loads(_file(where, "generation_config.json").read_text("utf-8"))

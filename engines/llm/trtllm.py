@@ -19,7 +19,7 @@ from engines.llm.detokenizing import Detokenizer
 from engines.llm.tool_calls import AnswerText, as_template_message, as_template_tool
 from engines.llm.window import recent
 from engines.ports import ChatRequest, Delta, EngineError, Load, Message, Priority, Usage
-from engines.trtllm import Runtime, Written, checkpoint, decoder_arguments
+from engines.trtllm import Runtime, Written, decoder_arguments
 from engines.workers import Workers
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def create(options: Options, models: ModelStore) -> TrtLlm:
             f"an answer of {options.max_tokens} tokens leaves nothing of the {options.context} for "
             "its question: set a smaller max_tokens, or a larger context",
         )
-    return TrtLlm(options, checkpoint(options.model, models))
+    return TrtLlm(options, models.locate(options.model))
 
 
 class TrtLlm:

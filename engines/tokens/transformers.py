@@ -14,7 +14,6 @@ import hashlib
 import inspect
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from engines.ports import EngineError, Priority, SlotGrammar, TokenRequest, Tokens
@@ -33,9 +32,7 @@ _STRIDE: Final = 7
 
 def create_source(options: Options, models: ModelStore) -> Transformers:
     """The contract of a token source: loads nothing yet."""
-    name = options.model
-    own = name in models.catalogue or Path(name).expanduser().is_dir()
-    return Transformers(str(models.path(name)) if own else name, options.device)
+    return Transformers(models.locate(options.model), options.device)
 
 
 class Transformers:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from engines.ports import Load, SlotGrammar, TokenRequest, Tokens
-from engines.trtllm import Runtime, Written, checkpoint, decoder_arguments
+from engines.trtllm import Runtime, Written, decoder_arguments
 from engines.tts.orpheus_tokens import seed_of
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Options(Protocol):
 
 def create_source(options: Options, models: ModelStore) -> TrtLlmTokens:
     """The contract of a token source: loads nothing yet."""
-    return TrtLlmTokens(checkpoint(options.model, models), options)
+    return TrtLlmTokens(models.locate(options.model), options)
 
 
 class TrtLlmTokens:

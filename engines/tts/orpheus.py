@@ -247,17 +247,10 @@ def _load_decoder(options: Options) -> SnacDecoder:
         ) from error
 
 
-def model_folder(name: str, models: ModelStore) -> str:
-    """The folder of ``name``: one of the store or one's own; any other name is the hub's."""
-    if name in models.catalogue or Path(name).expanduser().is_dir():
-        return str(models.path(name))
-    return name
-
-
 def _load_tokenizer(options: Options, models: ModelStore) -> Encode:
     from tokenizers import Tokenizer
 
-    where = model_folder(options.model, models)
+    where = models.locate(options.model)
     try:
         if Path(where).is_dir():
             tokenizer = Tokenizer.from_file(str(Path(where) / "tokenizer.json"))

@@ -233,6 +233,14 @@ def test_a_folder_of_ones_own_is_taken_as_it_is(store: ModelStore, tmp_path: Pat
         store.pull(["huge"])
 
 
+def test_a_model_is_a_name_of_the_store_a_folder_or_a_name_of_the_hub(tmp_path: Path) -> None:
+    models = ModelStore(tmp_path)
+    assert models.locate(str(tmp_path)) == str(tmp_path)
+    assert models.locate("canopylabs/orpheus") == "canopylabs/orpheus"
+    with pytest.raises(EngineError, match="voice models pull"):
+        models.locate(next(iter(models.catalogue)))
+
+
 class FakeHub(ModuleType):
     """huggingface_hub as far as the store knows it."""
 

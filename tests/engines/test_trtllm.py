@@ -8,9 +8,8 @@ from types import ModuleType
 
 import pytest
 
-from engines.models import ModelStore
 from engines.ports import EngineError, Load
-from engines.trtllm import OLDEST, Runtime, Written, checkpoint, decoder_arguments, release
+from engines.trtllm import OLDEST, Runtime, Written, decoder_arguments, release
 
 END = 2
 
@@ -137,14 +136,6 @@ async def test_loading_leaves_the_loop_alone(trtllm, monkeypatch) -> None:
     await runtime.start()
     assert seen == [True]
     await runtime.close()
-
-
-def test_a_model_is_a_name_of_the_store_a_folder_or_a_name_of_the_hub(tmp_path) -> None:
-    models = ModelStore(tmp_path)
-    assert checkpoint(str(tmp_path), models) == str(tmp_path)
-    assert checkpoint("canopylabs/orpheus", models) == "canopylabs/orpheus"
-    with pytest.raises(EngineError, match="voice models pull"):
-        checkpoint(next(iter(models.catalogue)), models)
 
 
 # --- leaving --------------------------------------------------------------------------------

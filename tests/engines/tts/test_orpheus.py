@@ -9,7 +9,6 @@ import pytest
 
 from engines.models import ModelStore
 from engines.ports import EngineError, Load, Priority, SpeechRequest
-from engines.tts import orpheus as plugin
 from engines.tts.orpheus import Options, Orpheus, Parts, create
 from engines.tts.orpheus_tokens import FRAME_SAMPLES
 
@@ -200,9 +199,3 @@ async def test_a_folder_without_a_tokenizer_is_refused(tmp_path):
     with pytest.raises(EngineError, match=r"no tokenizer\.json"):
         await engine.warm_up()
     await engine.close()
-
-
-def test_a_folder_and_a_name_of_the_hub_are_told_apart(tmp_path):
-    store = ModelStore(tmp_path)
-    assert plugin.model_folder(str(tmp_path), store) == str(tmp_path)
-    assert plugin.model_folder("someone/orpheus", store) == "someone/orpheus"
