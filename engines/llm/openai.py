@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import httpx
 import msgspec
 
+from engines.endpoint import drain, endpoint_client, endpoint_url, without_key
 from engines.llm.chat_wire import (
+    NAME,
     AnswerReader,
     code_of,
     failure,
@@ -32,10 +34,8 @@ if TYPE_CHECKING:
     from engines.models import ModelStore
 
 _log = logging.getLogger(__name__)
-_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _FIRST_BACKOFF_S: Final = 0.1
 _ERROR_BYTES: Final = 65_536
-_DRAIN_S: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +75,14 @@ class OpenAi:
     def __init__(self, options: Options) -> None:
         self._options = options
         self._model = options.model
-        url = _url(options.base_url)
+        url = endpoint_url(options.base_url, NAME, "llm")
         self._shown_url = str(url.copy_with(userinfo=b""))
-        self._client = _client(options, url)
+        self._client = endpoint_client(
+            url,
+            options.api_key,
+            connections=options.connections,
+            connect_s=options.connect_timeout_s,
+        )
 
     async def warm_up(self) -> None:
         """Connect, check the key, and see that the model is there.
@@ -139,7 +144,7 @@ class OpenAi:
                 if answer.events > seen:
                     limit = self._options.idle_timeout_s
                     deadline = asyncio.get_running_loop().time() + limit
-            await _drain(body)
+            await drain(body)
             yield answer.usage()
         finally:
             await body.aclose()
@@ -241,8 +246,7 @@ class OpenAi:
             raise failure("bad_response", f"{self._shown_url} sent garbage: {error}") from None
 
     def _without_key(self, text: str) -> str:
-        key = self._options.api_key
-        return text.replace(key, "[api key]") if key else text
+        return without_key(text, self._options.api_key)
 
 
 _ADVICE: Final = {
@@ -251,52 +255,8 @@ _ADVICE: Final = {
 }
 
 
-def _url(text: str) -> httpx.URL:
-    try:
-        url = httpx.URL(text.rstrip("/"))
-    except httpx.InvalidURL:
-        url = httpx.URL()
-    if url.scheme not in ("http", "https") or not url.host:
-        raise failure("bad_request", "[llm] base_url must look like http://HOST:PORT/v1")
-    return url
-
-
-def _client(options: Options, url: httpx.URL) -> httpx.AsyncClient:
-    # hpack writes every header it packs, the key among them, into its debug log.
-    logging.getLogger("hpack").setLevel(logging.INFO)
-    headers = {
-        "Content-Type": "application/json",
-        "Accept": "text/event-stream, application/json",
-        # A few kilobytes can be unpacked into more than the loop has time and room for.
-        "Accept-Encoding": "identity",
-    }
-    if options.api_key:
-        headers["Authorization"] = f"Bearer {options.api_key}"
-    return httpx.AsyncClient(
-        base_url=url,
-        headers=headers,
-        http2=True,
-        # A proxy of the environment is for the world outside, not for this machine.
-        trust_env=url.host not in _LOOPBACK,
-        timeout=httpx.Timeout(None, connect=options.connect_timeout_s),
-        limits=httpx.Limits(
-            max_connections=options.connections,
-            max_keepalive_connections=options.connections,
-            keepalive_expiry=60.0,  # a dialogue's pauses are longer than httpx's 5 s
-        ),
-    )
-
-
 async def _next(body: AsyncIterator[bytes]) -> bytes | None:
     return await anext(body, None)
-
-
-async def _drain(body: AsyncIterator[bytes]) -> None:
-    """Read the few bytes after the end mark: only then can the connection be used again."""
-    with suppress(TimeoutError, httpx.TransportError):
-        async with asyncio.timeout(_DRAIN_S):
-            async for _ in body:
-                pass
 
 
 def _retry_after(response: httpx.Response, backoff: float) -> float:

@@ -10,15 +10,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final, cast
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from typing import TYPE_CHECKING, Final, cast
 
 import httpx
 import msgspec
 
+from engines.endpoint import drain, endpoint_client, endpoint_url, without_key
 from engines.llm.chat_wire import code_of, upstream_message
 from engines.ports import TokenRequest, Tokens
 from engines.tokens.completions_wire import (
+    NAME,
     SERVERS,
     Server,
     TokenReader,
@@ -32,10 +34,8 @@ if TYPE_CHECKING:
     from engines.tts.orpheus import Options
 
 _log = logging.getLogger(__name__)
-_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _CONNECT_S: Final = 3.0
 _ERROR_BYTES: Final = 65_536
-_DRAIN_S: Final = 0.1
 
 
 def create_source(options: Options, models: ModelStore) -> Completions:  # noqa: ARG001 - contract
@@ -53,9 +53,15 @@ class Completions:
         self._options = options
         self._model = options.served_model
         self._server = cast("Server | None", options.server or None)
-        url = _url(options.base_url)
+        url = endpoint_url(options.base_url, NAME, "tts")
         self._shown_url = str(url.copy_with(userinfo=b""))
-        self._client = _client(options, url)
+        self._client = endpoint_client(
+            url,
+            options.api_key,
+            # More than slots, since one that is being closed still counts for a moment.
+            connections=2 * options.slots + 1,
+            connect_s=_CONNECT_S,
+        )
 
     async def warm_up(self) -> None:
         """Connect, check the key, learn the model's name and which server it is, as far as the
@@ -102,7 +108,7 @@ class Completions:
                 if data is None:
                     return
             answer.finish()
-            await _drain(body)
+            await drain(body)
         finally:
             await body.aclose()
             await response.aclose()
@@ -145,8 +151,7 @@ class Completions:
             ) from None
 
     def _without_key(self, text: str) -> str:
-        key = self._options.api_key
-        return text.replace(key, "[api key]") if key else text
+        return without_key(text, self._options.api_key)
 
 
 class _Model(msgspec.Struct):
@@ -163,45 +168,3 @@ def _models(body: bytes) -> list[_Model]:
         return msgspec.json.decode(body, type=_Models).data
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return []
-
-
-async def _drain(body: AsyncIterator[bytes]) -> None:
-    """Read the few bytes after the end mark: only then can the connection be used again."""
-    with suppress(TimeoutError, httpx.TransportError):
-        async with asyncio.timeout(_DRAIN_S):
-            async for _ in body:
-                pass
-
-
-def _url(text: str) -> httpx.URL:
-    try:
-        url = httpx.URL(text.rstrip("/"))
-    except httpx.InvalidURL:
-        url = httpx.URL()
-    if url.scheme not in ("http", "https") or not url.host:
-        raise failure("bad_request", "[tts] base_url must look like http://HOST:PORT/v1")
-    return url
-
-
-def _client(options: Options, url: httpx.URL) -> httpx.AsyncClient:
-    # hpack writes every header it packs, the key among them, into its debug log.
-    logging.getLogger("hpack").setLevel(logging.INFO)
-    headers: dict[str, Any] = {
-        "Content-Type": "application/json",
-        "Accept": "text/event-stream, application/json",
-        # A few kilobytes can be unpacked into more than the loop has time and room for.
-        "Accept-Encoding": "identity",
-    }
-    if options.api_key:
-        headers["Authorization"] = f"Bearer {options.api_key}"
-    # More than slots, since one that is being closed still counts for a moment.
-    limits = httpx.Limits(max_connections=2 * options.slots + 1, keepalive_expiry=60.0)
-    return httpx.AsyncClient(
-        base_url=url,
-        headers=headers,
-        http2=True,
-        # A proxy of the environment is for the world outside, not for this machine.
-        trust_env=url.host not in _LOOPBACK,
-        timeout=httpx.Timeout(None, connect=_CONNECT_S),
-        limits=limits,
-    )
