@@ -13,12 +13,10 @@ import math
 from pathlib import Path
 from typing import Any, Final
 
+from engines.tts.orpheus_tokens import CODES, CUSTOM_TOKEN_0, STOP, VOCABULARY
+
 BOS: Final = 128_000
-CUSTOM_TOKEN_0: Final = 128_256
-VOCABULARY: Final = 156_940
-_STOP: Final = 128_258
 _EOT: Final = 128_009
-_CODES: Final = 4096
 
 _WIDTH: Final = 32
 _TEMPERATURE, _TOP_P = 0.6, 0.8  # at which the length is as asked
@@ -73,7 +71,7 @@ def _make_model(folder: Path, frames: float, seed: int) -> None:
         max_position_embeddings=8192,
         tie_word_embeddings=True,
         bos_token_id=BOS,
-        eos_token_id=_STOP,
+        eos_token_id=STOP,
         pad_token_id=CUSTOM_TOKEN_0 + 7,
     )
     with torch.random.fork_rng(devices=[]):
@@ -96,9 +94,9 @@ def _make_stop_likely(model: Any, frames: float) -> None:
     rms = embeddings.square().mean().sqrt()
     passed = 0.05 / rms
     wanted = 1.0 / frames
-    logit = _TEMPERATURE * math.log(_TOP_P * wanted / (1 - _TOP_P * wanted) * _CODES)
-    embeddings[_STOP] = 0.0
-    embeddings[_STOP, 0] = logit / passed
+    logit = _TEMPERATURE * math.log(_TOP_P * wanted / (1 - _TOP_P * wanted) * CODES)
+    embeddings[STOP] = 0.0
+    embeddings[STOP, 0] = logit / passed
 
 
 def _make_snac(folder: Path, seed: int, *, full: bool) -> None:
