@@ -1,8 +1,12 @@
 """Settings and fixtures that all tests share."""
 
 import asyncio
+import importlib.util
 import selectors
-from collections.abc import Callable, Coroutine, Mapping
+import sys
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -12,6 +16,8 @@ from hypothesis import settings
 # A shared machine may be slow at any moment, so no example has a deadline of its own.
 settings.register_profile("ci", deadline=None, max_examples=60, print_blob=True)
 settings.load_profile("ci")
+
+FAKE_NVML = Path(__file__).parent / "fakes" / "pynvml.py"
 
 
 # --- time -----------------------------------------------------------------------------------
@@ -107,3 +113,30 @@ def run_virtually() -> Callable[[Coroutine[Any, Any, Any]], Any]:
             return runner.run(coroutine)
 
     return run
+
+
+# --- machines -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def nvml(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """What ``import pynvml`` gives, a machine without a GPU until it is told to be another:
+    ``nvml.pretend(gpus=[nvml.h200("1g.18gb")])``."""
+    spec = importlib.util.spec_from_file_location("pynvml", FAKE_NVML)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "pynvml", module)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def one_torch_thread() -> Iterator[None]:
+    """Tiny models lose by a second thread, and a sum over two is not that over one."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

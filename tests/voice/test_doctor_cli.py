@@ -1,11 +1,9 @@
 """``voice doctor`` as it is typed, and as it looks."""
 
 import argparse
-import importlib.util
 import io
 import json
 import os
-import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -14,7 +12,6 @@ from rich.console import Console
 
 from voice import doctor_cli
 
-FAKE = Path(__file__).parents[1] / "fakes" / "pynvml.py"
 SCRIPTED = [
     "--set", "asr.engine=scripted", "--set", "llm.engine=scripted", "--set", "tts.engine=scripted",
     "--set", "vad.engine=engines.asr.scripted",
@@ -28,15 +25,9 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def nvml(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """A machine without a GPU, unless it is told to be another."""
-    spec = importlib.util.spec_from_file_location("pynvml", FAKE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "pynvml", module)
-    spec.loader.exec_module(module)
-    return module
+def machine(nvml: ModuleType) -> ModuleType:
+    """One without a GPU, unless it is told to be another."""
+    return nvml
 
 
 def voice_doctor(*words: str, width: int = 80) -> tuple[int, str]:

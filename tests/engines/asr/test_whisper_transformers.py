@@ -14,8 +14,7 @@ from engines.asr.whisper_transformers import NAME, Options, TorchWhisper, create
 from engines.models import ModelStore
 from engines.ports import EngineError
 
-pytestmark = pytest.mark.torch
-torch.set_num_threads(1)
+pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("one_torch_thread")]
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from engines.asr import whisper_trtllm
 from engines.asr.listening import Clip, Listener
@@ -21,8 +20,7 @@ from engines.models import ModelStore
 from engines.ports import EngineError, Load, Priority
 from loadtest.tiny_whisper import tiny_tokenizer
 
-pytestmark = pytest.mark.torch
-torch.set_num_threads(1)
+pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("one_torch_thread")]
 TOKENS = tiny_tokenizer()
 
 

@@ -20,8 +20,7 @@ from engines.asr.whisper_trtllm import NAME, Options, TrtWhisper, create
 from engines.models import ModelStore
 from engines.ports import Priority
 
-pytestmark = pytest.mark.torch
-torch.set_num_threads(1)
+pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("one_torch_thread")]
 
 
 def modelled(engine, reference: TorchWhisper):

@@ -1,25 +1,8 @@
-"""The module pynvml, pretended."""
+"""A machine's GPUs, seen through the pretended pynvml."""
 
-import importlib.util
-import sys
-from pathlib import Path
 from types import ModuleType
 
 import pytest
-
-FAKE = Path(__file__).parents[2] / "fakes" / "pynvml.py"
-
-
-@pytest.fixture
-def nvml(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """What ``import pynvml`` gives: ``nvml.pretend(gpus=[nvml.h200("1g.18gb")])``."""
-    spec = importlib.util.spec_from_file_location("pynvml", FAKE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "pynvml", module)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture

@@ -19,17 +19,9 @@ from engines.tts.orpheus import Options
 from engines.tts.orpheus_tokens import GRAMMAR, STOP, FrameParser, prompt_ids
 from loadtest import tiny_orpheus
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("one_torch_thread")]
 
 PROMPT = prompt_ids([128_000, 84, 65, 82, 65])
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ import asyncio
 
 import numpy as np
 import pytest
-import torch
 
 from engines.models import ModelStore
 from engines.ports import EngineError, SpeechRequest, TokenRequest
@@ -19,18 +18,10 @@ from engines.tts.orpheus_tokens import (
 )
 from loadtest import tiny_orpheus
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("one_torch_thread")]
 
 VOICES = ("tara", "leah", "jess", "leo", "dan", "mia", "zac", "zoe")
 TEXT = "How are you doing today?"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

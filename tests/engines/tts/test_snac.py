@@ -11,17 +11,9 @@ from engines.tts.snac_noise import gaussian_noise
 from engines.tts.snac_weights import TINY, random_snac
 from loadtest.snac_bench import decode_offline, random_frames, stream, whole, without_noise
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("one_torch_thread")]
 
 FRAME = SnacDecoder.frame_samples
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")

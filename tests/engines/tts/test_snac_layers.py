@@ -18,15 +18,7 @@ from engines.tts.snac_layers import (
 )
 from engines.tts.snac_weights import TINY, random_snac
 
-pytestmark = pytest.mark.torch
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("one_torch_thread")]
 
 
 @pytest.fixture(scope="module")
