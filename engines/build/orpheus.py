@@ -22,7 +22,7 @@ from engines.build.calibration import (
 from engines.build.fidelity import compare, predictions, require_faithful
 from engines.build.manifest import Calibration, Fidelity, Manifest, record, versions, write_manifest
 from engines.build.output import new_folder
-from engines.build.source import CONFIG, TOKENIZER, Checkpoint, locate, require_config, unreadable
+from engines.build.source import CONFIG, TOKENIZER, Checkpoint, load_model, locate, require_config
 from engines.build.steps import BuildError, Quiet, Steps, needs, require_device
 from engines.tts.orpheus_tokens import CODES, FIRST_AUDIO, FRAME_TOKENS
 
@@ -72,7 +72,14 @@ def _build(
     build: OrpheusBuild, checkpoint: Checkpoint, lines: Sequence[Any], folder: Path, steps: Steps
 ) -> Manifest:
     source = checkpoint.describe(steps)
-    model = _load(checkpoint, build.device, steps)
+    model = load_model(
+        "AutoModelForCausalLM",
+        checkpoint.folder,
+        "bfloat16",
+        build.device,
+        steps,
+        name=checkpoint.name,
+    )
     count = build.samples if build.precision == "fp8" else 0
     chosen = choose(lines, count, build.held_out, build.seed)
     encode = _encoder(checkpoint)
@@ -118,21 +125,6 @@ def _checkpoint(build: OrpheusBuild, steps: Steps) -> Checkpoint:
     checkpoint.require(TOKENIZER)
     require_config(checkpoint, [("vocab_size", FIRST_AUDIO + FRAME_TOKENS * CODES)])
     return checkpoint
-
-
-def _load(checkpoint: Checkpoint, device: str, steps: Steps) -> Any:
-    torch, transformers = needs("torch"), needs("transformers")
-    steps.say(f"loading {checkpoint.name} in bfloat16 on {device}")
-    try:
-        model = transformers.AutoModelForCausalLM.from_pretrained(
-            checkpoint.folder, dtype=torch.bfloat16
-        )
-        return model.to(device).eval()
-    except unreadable() as error:
-        raise BuildError(
-            f"{checkpoint.folder} cannot be loaded on {device}: {error}: is it a whole "
-            "checkpoint, and has the device room for it?"
-        ) from error
 
 
 def _encoder(checkpoint: Checkpoint) -> Encode:

@@ -192,6 +192,15 @@ def require_config(checkpoint: Checkpoint, minimums: Sequence[tuple[str, int]]) 
             )
 
 
-def unreadable() -> tuple[type[Exception], ...]:
-    """What transformers raises for a checkpoint that it cannot load."""
-    return (OSError, ValueError, RuntimeError, needs("safetensors").SafetensorError)
+def load_model(kind: str, folder: Path, dtype: str, device: str, steps: Steps, *, name: str) -> Any:
+    """A model of the transformers class ``kind``, to be looked at. Raises BuildError."""
+    torch, transformers = needs("torch"), needs("transformers")
+    steps.say(f"loading {name} in {dtype} on {device}")
+    try:
+        model = getattr(transformers, kind).from_pretrained(folder, dtype=getattr(torch, dtype))
+        return model.to(device).eval()
+    except (OSError, ValueError, RuntimeError, needs("safetensors").SafetensorError) as error:
+        raise BuildError(
+            f"{folder} cannot be loaded on {device}: {error}: is it a whole checkpoint, and has "
+            "the device room for it?"
+        ) from error

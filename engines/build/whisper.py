@@ -17,7 +17,7 @@ from engines.build.exported import read_exported
 from engines.build.fidelity import compare, require_faithful
 from engines.build.manifest import Manifest, record, versions, write_manifest
 from engines.build.output import new_folder
-from engines.build.source import CONFIG, TOKENIZER, Checkpoint, locate, unreadable
+from engines.build.source import CONFIG, TOKENIZER, Checkpoint, load_model, locate
 from engines.build.steps import BuildError, Quiet, Steps, needs, require_device, step
 
 if TYPE_CHECKING:
@@ -87,18 +87,8 @@ def _build(build: WhisperBuild, checkpoint: Checkpoint, folder: Path, steps: Ste
 
 
 def _load(folder: Path, device: str, steps: Steps) -> Any:
-    torch, transformers = needs("torch"), needs("transformers")
-    steps.say(f"loading {folder.name} in float32 on {device}")
-    try:
-        model = transformers.WhisperForConditionalGeneration.from_pretrained(
-            folder, dtype=torch.float32
-        )
-        return model.to(device).eval()
-    except unreadable() as error:
-        raise BuildError(
-            f"{folder} cannot be loaded on {device}: {error}: is it a whole checkpoint, and has "
-            "the device room for it?"
-        ) from error
+    kind = "WhisperForConditionalGeneration"
+    return load_model(kind, folder, "float32", device, steps, name=folder.name)
 
 
 def _save(model: Any, checkpoint: Checkpoint, folder: Path) -> None:
