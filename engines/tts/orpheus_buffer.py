@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engines.audio import Pcm
+from engines.batching.schedule import now_ms
 
 _FIRST_MS: Final = 5.0
 """The first audio is due at once; what is left is for others to get into the same batch."""
@@ -54,7 +55,7 @@ class SpeechBuffer(AsyncIterator[Pcm]):
     @property
     def due_ms(self) -> float:
         """When a listener who plays all that was written runs dry, on the loop's clock."""
-        return self._dry_ms if self.written else _now_ms() + _FIRST_MS
+        return self._dry_ms if self.written else now_ms() + _FIRST_MS
 
     def put(self, samples: NDArray[np.float32]) -> None:
         """Append ``samples`` (n,) in [-1, 1]; there may be none."""
@@ -62,7 +63,7 @@ class SpeechBuffer(AsyncIterator[Pcm]):
             return
         self._chunks.append(samples)
         self.written += len(samples)
-        self._dry_ms = max(self._dry_ms, _now_ms()) + 1000.0 * len(samples) / self._rate
+        self._dry_ms = max(self._dry_ms, now_ms()) + 1000.0 * len(samples) / self._rate
         self._arrived.set()
 
     def cut(self, position: int, *, fade: bool = False) -> None:
@@ -96,7 +97,3 @@ class SpeechBuffer(AsyncIterator[Pcm]):
         self.read += len(chunk)
         self._has_room.set()
         return Pcm.from_floats(chunk, self._rate)
-
-
-def _now_ms() -> float:
-    return asyncio.get_running_loop().time() * 1000.0

@@ -3,7 +3,6 @@ what is handed in at about the same time is decoded together."""
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from engines.batching.policy import BatchPolicy
 from engines.batching.runner import BatchRunner
+from engines.batching.schedule import now_ms
 from engines.ports import EngineError, FloatArray, Load
 
 if TYPE_CHECKING:
@@ -70,15 +70,15 @@ class SnacStream:
         self._break("it has ended: open a new one")
         return np.concatenate(pieces)
 
-    def is_speaking(self, now_ms: float) -> bool:
+    def is_speaking(self, now: float) -> bool:
         """It hands in, so a batch may wait for it."""
-        return self.waits or now_ms - self.handed_in_at < _SILENT_AFTER_MS
+        return self.waits or now - self.handed_in_at < _SILENT_AFTER_MS
 
     async def _step(self, codes: Codes | None, deadline_ms: float) -> FloatArray:
         if self.closed or self._broken:
             why = self._broken or "it was left"
             raise EngineError("snac", "failed", f"this voice takes no more: {why}")
-        now = _now_ms()
+        now = now_ms()
         if not self._samples:
             deadline_ms = min(deadline_ms, now + _FIRST_WITHIN_MS)
         # Said beforehand: a voice that has lost a frame must not go on, however it was lost.
@@ -88,7 +88,7 @@ class SnacStream:
             audio = await self._streams.submit((self, codes), deadline_ms)
         finally:
             self.waits = False
-        self.handed_in_at = _now_ms()
+        self.handed_in_at = now_ms()
         self._broken = ""
         self._samples += len(audio)
         return audio
@@ -146,7 +146,7 @@ class SnacStreams:
         await self._runner.wait_closed()
 
     def _speaking(self) -> int:
-        now = _now_ms()
+        now = now_ms()
         return sum(stream.is_speaking(now) for stream in self._open)
 
     def _leave(self, stream: SnacStream) -> None:
@@ -179,7 +179,3 @@ class SnacStreams:
                 if stream.closed:
                     self.decoder.close(stream.slot)
             self._running = []
-
-
-def _now_ms() -> float:
-    return asyncio.get_running_loop().time() * 1000.0
