@@ -18,7 +18,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar, get_args, get_origin
 import msgspec
 from msgspec import Meta
 
-from pipelines.conversation.machine import TurnSettings
+from pipelines.conversation.settings import TurnSettings
 
 T = TypeVar("T")
 

@@ -8,52 +8,53 @@ no other.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from engines.audio import Samples
-from engines.ports import AsrRequest, EngineError, Priority
 from pipelines.conversation.dialogue import CallerItem, Dialogue
-from pipelines.conversation.endpoint import WINDOW_MS
+from pipelines.conversation.endpoint import HYSTERESIS, WINDOW_MS
 from pipelines.conversation.events import (
     AcceptTranscript,
     AudioCleared,
     AudioCommitted,
     CommitTurn,
+    ConfirmTurn,
     DeadlinePassed,
     DiscardTurn,
     DropReply,
     DropTake,
     Event,
     FailTranscript,
+    HangUp,
+    HangUpRequested,
     OpenTurn,
+    PauseReply,
     PrepareReply,
+    ProfileChosen,
     ReleaseReply,
     ReplyCancelled,
     ReplyRequested,
+    ResumeReply,
+    SayLine,
+    SettingsChanged,
+    ShowWords,
     StartReply,
     StopReply,
     Transcribe,
-    TranscriptArrived,
-    TranscriptFailed,
     WindowHeard,
 )
 from pipelines.conversation.hearing import Hearing
 from pipelines.conversation.machine import TurnMachine
+from pipelines.conversation.patience import Profile
 from pipelines.conversation.ports import CallSettings, Door, Engines, Observer
 from pipelines.conversation.speaker import Speaker
-
-logger = logging.getLogger(__name__)
+from pipelines.conversation.takes import Takes
 
 MOST_UNDETECTED_MS: Final = 120_000
 """A turn that the client must close by itself keeps no more audio than this."""
-
-MOST_TAKES: Final = 8
-"""Transcriptions that one call may ask for at once: one caller must not fill the recogniser's
-queue. People take turns more slowly than they are written down."""
 
 _SLACK_WINDOWS: Final = 3
 """Windows between the onset of speech and the decision that it is speech."""
@@ -88,8 +89,8 @@ class Call:
         self._machine = TurnMachine(settings.turns)
         self._hearing = Hearing(0, MOST_UNDETECTED_MS)
         self._turn_items: dict[int, CallerItem] = {}
+        self._turn_at: dict[int, int] = {}
         self._turn_ms: dict[int, int] = {}
-        self._takes: dict[int, asyncio.Task[None]] = {}
         self._speaker = Speaker(
             engines,
             self.dialogue,
@@ -99,6 +100,9 @@ class Call:
             new_id=new_id,
             call_id=call_id,
             observers=observers,
+        )
+        self._takes = Takes(
+            engines, tasks, self._happen, call_id=call_id, spoken=self._speaker.recent_text
         )
         self._next_reply: CallSettings | None = None
         self._crashed: asyncio.Future[None] = self._loop.create_future()
@@ -131,7 +135,8 @@ class Call:
     def configure(self, settings: CallSettings) -> None:
         """Take new settings, from the next window and the next reply on."""
         self.settings = settings
-        self._machine.configure(settings.turns)
+        if self._machine.settings != settings.turns:
+            self._happen(SettingsChanged(settings.turns))
         endpoint = settings.turns.endpoint
         preroll_ms = endpoint.prefix_ms + endpoint.onset_ms + _SLACK_WINDOWS * WINDOW_MS
         self._hearing.configure(preroll_ms, keep_all=not settings.turns.detect)
@@ -167,6 +172,14 @@ class Call:
         self._next_reply = None
         self._happen(ReplyCancelled())
 
+    def choose_profile(self, profile: Profile | None, *, once: bool = False) -> None:
+        """Expect another kind of turn; None goes back to the settings."""
+        self._happen(ProfileChosen(profile, once))
+
+    def hang_up(self) -> None:
+        """End the call once all that is being said has been heard."""
+        self._happen(HangUpRequested())
+
     def crash(self, bug: Exception) -> None:
         """End the call with this exception, wherever it was caught."""
         self._ear.close()
@@ -180,14 +193,23 @@ class Call:
             self._timer.cancel()
         self._watch.cancel()
         self._speaker.close()
-        for task in self._takes.values():
-            task.cancel()
+        self._takes.close()
 
     # --- events to commands -------------------------------------------------------------
 
     def _hear_window(self, window: Samples, probability: float | None, level_db: float) -> None:
         self._hearing.add(window)
-        self._happen_between_calls(WindowHeard(probability, level_db))
+        echo = self._echo(window, probability)
+        self._happen_between_calls(WindowHeard(probability, level_db, echo))
+
+    def _echo(self, window: Samples, probability: float | None) -> float:
+        """The agent's own share in what is heard while it can be heard."""
+        guard, now = self._speaker.echo, self._now()
+        turns = self.settings.turns
+        if probability is None or not turns.echo_guard or not guard.audible(now):
+            return 0.0
+        suspect = probability >= turns.endpoint.threshold - HYSTERESIS
+        return guard.share(window, now, suspect=suspect)
 
     def _happen_between_calls(self, event: Event) -> None:
         """Take an event in a callback of the loop, which belongs to no task of this call: a bug
@@ -245,10 +267,12 @@ class Call:
 
     def _open_turn(self, command: OpenTurn) -> None:
         self._hearing.open()
-        item = self._turn_items[command.turn] = CallerItem(self._new_id(), spoken=True)
-        self._door.turn_opened(item.id, command.at_ms)
-        if self.settings.turns.interrupt_response:
-            self._speaker.cut_what_was_not_heard()
+        self._turn_items[command.turn] = CallerItem(self._new_id(), spoken=True)
+        self._turn_at[command.turn] = command.at_ms
+
+    def _confirm_turn(self, command: ConfirmTurn) -> None:
+        item, at_ms = self._turn_items[command.turn], self._turn_at.pop(command.turn)
+        self._door.turn_opened(item.id, at_ms)
         if self.settings.turns.create_response and self.settings.turns.speculate:
             self._speaker.read_ahead(self.settings)
 
@@ -263,42 +287,21 @@ class Call:
 
     def _discard_turn(self, command: DiscardTurn) -> None:
         self._turn_items.pop(command.turn, None)
+        self._turn_at.pop(command.turn, None)
         self._hearing.close()
 
     def _transcribe(self, command: Transcribe) -> None:
-        if len(self._takes) >= MOST_TAKES:
-            reason = f"{MOST_TAKES} turns of this call wait for their words: speak more slowly"
-            self._happen(TranscriptFailed(command.take, reason))
-            return
-        request = AsrRequest(
-            self._hearing.audio(),
-            self.settings.language,
-            self.settings.asr_prompt,
-            Priority.SPECULATIVE if command.ahead else Priority.FINAL,
-            self.id,
-        )
-        task = self._tasks.create_task(self._listen(command.take, request))
-        self._takes[command.take] = task
-        task.add_done_callback(lambda _: self._takes.pop(command.take, None))
+        audio, profile = self._hearing.audio(), self._machine.profile
+        self._takes.start(command.take, command.purpose, audio, self.settings, profile)
 
-    async def _listen(self, take: int, request: AsrRequest) -> None:
-        try:
-            async with self._engines.asr.open(request) as transcripts:
-                texts = [transcript.text async for transcript in transcripts]
-        except EngineError as error:
-            logger.warning("a turn stays without words: %s", error)
-            self._happen(TranscriptFailed(take, str(error)))
-        else:
-            self._happen(TranscriptArrived(take, " ".join(filter(None, texts))))
-
-    def _drop_take(self, command: DropTake) -> None:
-        if task := self._takes.get(command.take):
-            task.cancel()
+    def _show_words(self, command: ShowWords) -> None:
+        self._door.words_shown(self._turn_items[command.turn].id, command.text)
 
     def _accept_transcript(self, command: AcceptTranscript) -> None:
         item = self._turn_items.pop(command.turn)
         item.text = command.text
-        self._door.transcript_ready(item, self._turn_ms.pop(command.turn))
+        self._takes.accept(command.text, command.suspicion)
+        self._door.transcript_ready(item, self._turn_ms.pop(command.turn), command.suspicion)
 
     def _fail_transcript(self, command: FailTranscript) -> None:
         self._turn_ms.pop(command.turn)
@@ -309,6 +312,10 @@ class Call:
     def _start_reply(self, command: StartReply) -> None:
         settings, self._next_reply = self._next_reply or self.settings, None
         self._speaker.start(command.epoch, settings)
+
+    def _say_line(self, command: SayLine) -> None:
+        language = self.settings.language or self._takes.language
+        self._speaker.say(command.epoch, self.settings, command.line, language)
 
 
 @asynccontextmanager
@@ -352,10 +359,12 @@ async def _wait_for(crash: asyncio.Future[None]) -> None:
 
 _PERFORM: dict[type[Any], Callable[[Call, Any], None]] = {
     OpenTurn: Call._open_turn,
+    ConfirmTurn: Call._confirm_turn,
     CommitTurn: Call._commit_turn,
     DiscardTurn: Call._discard_turn,
     Transcribe: Call._transcribe,
-    DropTake: Call._drop_take,
+    DropTake: lambda call, command: call._takes.drop(command.take),
+    ShowWords: Call._show_words,
     AcceptTranscript: Call._accept_transcript,
     FailTranscript: Call._fail_transcript,
     PrepareReply: lambda call, command: call._speaker.prepare(
@@ -364,5 +373,9 @@ _PERFORM: dict[type[Any], Callable[[Call, Any], None]] = {
     ReleaseReply: lambda call, command: call._speaker.release(command.epoch),
     DropReply: lambda call, command: call._speaker.drop(command.epoch),
     StartReply: Call._start_reply,
+    SayLine: Call._say_line,
+    PauseReply: lambda call, command: call._speaker.pause(command.epoch),
+    ResumeReply: lambda call, command: call._speaker.resume(command.epoch),
+    HangUp: lambda call, _: call._door.hung_up(),
     StopReply: lambda call, command: call._speaker.stop(command.epoch, command.reason),
 }

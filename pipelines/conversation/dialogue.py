@@ -77,6 +77,11 @@ class AgentItem:
         return self.spans[-1].end_ms if self.spans else 0.0
 
     @property
+    def played_ms(self) -> float:
+        """The audio of it that was heard."""
+        return self.audio_ms if self.heard_ms is None else self.heard_ms
+
+    @property
     def text(self) -> str:
         """All that was said, heard or not."""
         return "".join(span.text for span in self.spans)
@@ -97,8 +102,9 @@ class AgentItem:
 
     def sound(self, duration_ms: float) -> None:
         """The last phrase has so much more audio."""
-        if self.spans:
-            self.spans[-1].end_ms += duration_ms
+        if not self.spans:
+            self.say("")
+        self.spans[-1].end_ms += duration_ms
 
     def cut(self, heard_ms: float) -> None:
         """No more than this was heard. A cut beyond the end is no cut, nor is one of mere text."""

@@ -58,6 +58,8 @@ class Endpointer:
 
     Borders come in the order ``STARTED (PAUSED RESUMED)* [PAUSED] STOPPED``. A pause is told
     once ``ahead_ms`` of silence have passed, unless the turn ends no later than that.
+
+    ``wait`` moves the silence that ends the turn, until it is over or moved again.
     """
 
     def __init__(self, settings: EndpointSettings) -> None:
@@ -68,6 +70,8 @@ class Endpointer:
         self.speaking = False
         self._paused = False
         self._loud = 0
+        self._run = 0
+        self._waiting: int | None = None
         self._quiet_since: int | None = None
         self._loudest_db = -math.inf
         self._sound_at = 0
@@ -88,6 +92,21 @@ class Endpointer:
         return self.position * WINDOW_MS
 
     @property
+    def run_ms(self) -> int:
+        """How long the caller has been speaking without a break."""
+        return self._run * WINDOW_MS
+
+    @property
+    def silent_ms(self) -> int:
+        """How long the caller has been silent within the open turn."""
+        return 0 if self._quiet_since is None else (self.position - self._quiet_since) * WINDOW_MS
+
+    def wait(self, silence_ms: int) -> None:
+        """End the open turn after so much silence, counted from its beginning; where it has
+        passed already, with the next window of it."""
+        self._waiting = _windows(silence_ms)
+
+    @property
     def start_ms(self) -> int:
         """Where the turn began in the call's audio: its pre-roll in, the last turn's audio not."""
         pre_roll_at = self._started_at * WINDOW_MS - self.settings.prefix_ms
@@ -106,15 +125,15 @@ class Endpointer:
     def skip(self) -> None:
         """Let a window pass unjudged: an open turn stays open, its silence starts over."""
         self.position += 1
-        self._loud = 0
+        self._loud = self._run = 0
         self._paused = False
-        self._quiet_since = None
+        self._quiet_since = self._waiting = None
 
     def reset(self) -> None:
         """Forget the open turn: it ended by other means."""
         self.speaking = self._paused = False
-        self._loud = 0
-        self._quiet_since = None
+        self._loud = self._run = 0
+        self._quiet_since = self._waiting = None
         self._free_from = self.position
         self._loudest_db = -math.inf
 
@@ -123,11 +142,13 @@ class Endpointer:
         if self._loud < self._onset:
             return None
         self.speaking = True
+        self._run = self._loud
         self._started_at = self.position - self._loud
         return Border.STARTED
 
     def _hear_within_turn(self, probability: float) -> Border | None:
         loud = probability >= self.settings.threshold
+        self._run = self._run + 1 if loud or (self._run and self._lingers(probability)) else 0
         if loud and self._paused:  # told even where the turn is full: its words have changed
             self._paused = False
             self._quiet_since = None
@@ -138,19 +159,22 @@ class Endpointer:
             self._quiet_since = None
             return None
         if self._quiet_since is None:
-            if probability >= self.settings.threshold - HYSTERESIS:
+            if self._lingers(probability):
                 return None
             before = self.position - 1
             self._quiet_since = min(before, max(self._sound_at, before - HANG))
         return self._grow_quiet(self.position - self._quiet_since)
 
     def _grow_quiet(self, quiet: int) -> Border | None:
-        if quiet >= self._silence:
+        if quiet >= (self._silence if self._waiting is None else self._waiting):
             return self._stop(quiet)
         if quiet >= self._ahead and not self._paused:
             self._paused = True
             return Border.PAUSED
         return None
+
+    def _lingers(self, probability: float) -> bool:
+        return probability >= self.settings.threshold - HYSTERESIS
 
     def _stop(self, quiet: int) -> Border:
         self.quiet_ms = quiet * WINDOW_MS

@@ -13,17 +13,37 @@ from typing import Literal, TypeAlias
 
 from engines.audio import Pcm
 from engines.ports import ToolCall, Usage
+from pipelines.conversation.patience import Profile
+from pipelines.conversation.settings import TurnSettings
 
 # --- events ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
+class SettingsChanged:
+    """From here on the call takes turns like this."""
+
+    settings: TurnSettings
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileChosen:
+    """The agent or the client expects another kind of turn: from here on, or just ``once``, until
+    words have come. None goes back to the settings."""
+
+    profile: Profile | None
+    once: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class WindowHeard:
     """One more window of the caller's audio. ``probability`` is None where the VAD has not judged
-    it; ``level_db`` is its loudness, in dB of full scale."""
+    it; ``level_db`` is its loudness, in dB of full scale; ``echo``, the share of it that is the
+    agent's own voice come back, 0 to 1."""
 
     probability: float | None
     level_db: float = 0.0
+    echo: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +56,24 @@ class AudioCleared:
     """The client threw the open turn's audio away."""
 
 
+Kind: TypeAlias = Literal["words", "backchannel", "echo", "nothing"]
+"""What the words of a take amount to: something said, a sign of listening ("mm-hm"), the agent's
+own words come back, or no words at all."""
+
+
 @dataclass(frozen=True, slots=True)
 class TranscriptArrived:
-    """A take has its words; ``text`` may be empty."""
+    """A take has its words; ``text`` may be empty.
+
+    ``completeness`` says whether they sound finished, from -1 (surely not) to 1; ``suspicion``,
+    why a guard threw words away.
+    """
 
     take: int
     text: str
+    kind: Kind = "words"
+    completeness: float = 0.0
+    suspicion: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +85,16 @@ class TranscriptFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class EndJudged:
+    """How surely the caller has finished, by the sound of this take, 0 to 1."""
+
+    take: int
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
 class ReplyRequested:
-    """The client asks for a reply, whatever the caller does."""
+    """The client asks for a reply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +103,32 @@ class ReplyCancelled:
 
 
 @dataclass(frozen=True, slots=True)
-class ReplyEnded:
-    """The reply has said all it had to say, or has failed. Of one that is held this is told at
-    once where it has failed, else when it is released: its end is held with the rest."""
+class ReplySounded:
+    """The first audio of the reply is out."""
 
     epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyEnded:
+    """The reply has said all it had to say, or has failed; its listener has heard it ``lead_ms``
+    from now. Of one that is held this is told at once where it has failed, else when it is
+    released: its end is held with the rest."""
+
+    epoch: int
+    lead_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ToolsCalled:
+    """The reply has called tools whose results come from elsewhere, and may be long in coming."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class HangUpRequested:
+    """The call is to end once all that is being said has been heard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +137,20 @@ class DeadlinePassed:
 
 
 Event: TypeAlias = (
-    WindowHeard
+    SettingsChanged
+    | ProfileChosen
+    | WindowHeard
     | AudioCommitted
     | AudioCleared
     | TranscriptArrived
     | TranscriptFailed
+    | EndJudged
     | ReplyRequested
     | ReplyCancelled
+    | ReplySounded
     | ReplyEnded
+    | ToolsCalled
+    | HangUpRequested
     | DeadlinePassed
 )
 
@@ -92,10 +159,18 @@ Event: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class OpenTurn:
-    """The caller has begun to speak at ``at_ms`` of the call's audio, pre-roll included."""
+    """The caller may have begun to speak at ``at_ms`` of the call's audio, pre-roll included:
+    keep it. Nobody is told before the turn is confirmed."""
 
     turn: int
     at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmTurn:
+    """The caller has begun to speak."""
+
+    turn: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +190,17 @@ class DiscardTurn:
     turn: int
 
 
+Purpose: TypeAlias = Literal["partial", "ahead", "final"]
+
+
 @dataclass(frozen=True, slots=True)
 class Transcribe:
-    """Turn the open turn's audio so far into words."""
+    """Turn the open turn's audio so far into words: to show them while the caller speaks, to work
+    a reply out ahead, or because the turn is over."""
 
     turn: int
     take: int
-    ahead: bool
+    purpose: Purpose
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +211,20 @@ class DropTake:
 
 
 @dataclass(frozen=True, slots=True)
+class ShowWords:
+    """Two readings agree that the open turn begins with ``text``."""
+
+    turn: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class AcceptTranscript:
     """The committed turn said ``text``."""
 
     turn: int
     text: str
+    suspicion: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,30 +264,66 @@ class StartReply:
     epoch: int
 
 
+Line: TypeAlias = Literal["still_there", "one_moment", "farewell"]
+
+
+@dataclass(frozen=True, slots=True)
+class SayLine:
+    """Say something that needs no model."""
+
+    epoch: int
+    line: Line
+
+
+@dataclass(frozen=True, slots=True)
+class PauseReply:
+    """Fall silent, now, and keep what was not heard: the caller speaks, or seems to."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeReply:
+    """The caller had nothing to say: go on where the reply was cut."""
+
+    epoch: int
+
+
 StopReason: TypeAlias = Literal["turn_detected", "client_cancelled"]
 
 
 @dataclass(frozen=True, slots=True)
 class StopReply:
-    """Fall silent, now."""
+    """Fall silent, now and for good."""
 
     epoch: int
     reason: StopReason
 
 
+@dataclass(frozen=True, slots=True)
+class HangUp:
+    """All has been heard: the call is over."""
+
+
 Command: TypeAlias = (
     OpenTurn
+    | ConfirmTurn
     | CommitTurn
     | DiscardTurn
     | Transcribe
     | DropTake
+    | ShowWords
     | AcceptTranscript
     | FailTranscript
     | PrepareReply
     | ReleaseReply
     | DropReply
     | StartReply
+    | SayLine
+    | PauseReply
+    | ResumeReply
     | StopReply
+    | HangUp
 )
 
 # --- outputs --------------------------------------------------------------------------------

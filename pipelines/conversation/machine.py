@@ -4,111 +4,91 @@ A plain object without I/O, clock or asyncio: an event and the time go in, comma
 ``deadline`` says when it wants to be woken if nothing else happens. Given the same events at
 the same times it gives the same commands, so any call can be replayed.
 
+This half follows the caller; ``answering`` is the agent's. Speech over a reply is *tentative*
+until it has lasted or has words: nobody is told of it before. From then on the reply is paused,
+and stopped or resumed once it is known what was said.
+
 Its promises, each an invariant of ``tests/pipelines/conversation/test_machine_promises.py``:
 
 - one reply at a time, and epochs only rise;
-- no reply begins of itself while the caller speaks;
+- no reply begins, and none goes on, while the caller speaks and may interrupt;
 - a prepared reply is released or dropped, never both, and never released before its turn is
   committed;
+- a paused reply is stopped or resumed;
 - words that wait for something always have a deadline.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Any, Final
 
-from msgspec import Meta
-
-from pipelines.conversation.endpoint import Border, Endpointer, EndpointSettings
+from pipelines.conversation.answering import Answering
+from pipelines.conversation.endpoint import WINDOW_MS, Border, Endpointer
 from pipelines.conversation.events import (
     AcceptTranscript,
     AudioCleared,
     AudioCommitted,
     Command,
     CommitTurn,
+    ConfirmTurn,
     DeadlinePassed,
     DiscardTurn,
-    DropReply,
     DropTake,
+    EndJudged,
     Event,
     FailTranscript,
+    HangUpRequested,
     OpenTurn,
-    PrepareReply,
-    ReleaseReply,
+    ProfileChosen,
+    Purpose,
     ReplyCancelled,
     ReplyEnded,
     ReplyRequested,
-    StartReply,
-    StopReason,
-    StopReply,
+    ReplySounded,
+    SettingsChanged,
+    ShowWords,
+    ToolsCalled,
     Transcribe,
     TranscriptArrived,
     TranscriptFailed,
     WindowHeard,
 )
+from pipelines.conversation.patience import Profile, wait_ms
+from pipelines.conversation.settings import TurnSettings
+from pipelines.conversation.turns import PARTIAL_MS, Turn
 
+MOST_ECHO: Final = 0.5
+"""A window that is more echo than this holds no caller."""
 
-@dataclass(frozen=True, slots=True)
-class TurnSettings:
-    """How a call takes turns.
-
-    ``detect`` off leaves the turns to the client. ``stall_ms`` without any audio end an open
-    turn: the caller's line may die in mid-word.
-    """
-
-    detect: bool = True
-    endpoint: EndpointSettings = field(default_factory=EndpointSettings)
-    create_response: bool = True
-    interrupt_response: bool = True
-    speculate: bool = True
-    stall_ms: Annotated[int, Meta(ge=1)] = 1_000
-    transcript_timeout_ms: Annotated[int, Meta(ge=1)] = 15_000
-
-
-@dataclass(slots=True)
-class _Turn:
-    """A stretch of the caller's speech. ``text`` is None until its take has arrived."""
-
-    number: int
-    take: int | None = None
-    text: str | None = None
-    deadline: int = 0
-
-
-@dataclass(slots=True)
-class _Reply:
-    """The reply that is being made; ``held`` while nobody may hear of it."""
-
-    epoch: int
-    held: bool
+TENTATIVE_MS: Final = 2_000
+"""Silence after which a sound over a reply, whose words are still unknown, is forgotten."""
 
 
 class TurnMachine:
     """Decides; see the module."""
 
     def __init__(self, settings: TurnSettings) -> None:
+        self.settings = settings
         self._endpointer = Endpointer(settings.endpoint)
-        self._open: _Turn | None = None
-        self._waiting: list[_Turn] = []
-        self._reply: _Reply | None = None
-        self._owed = False
-        self._requested = False
-        self._turns = self._takes = self._epochs = 0
+        self._answering = Answering(settings, self._do)
+        self._open: Turn | None = None
+        self._waiting: list[Turn] = []
+        self._chosen: Profile | None = None
+        self._once = False
+        self._turns = self._takes = 0
         self._heard_at = 0
         self._commands: list[Command] = []
-        self.configure(settings)
 
-    def configure(self, settings: TurnSettings) -> None:
-        """Take new settings, in mid-call too."""
-        self.settings = settings
-        self._endpointer.configure(settings.endpoint)
+    @property
+    def profile(self) -> Profile | None:
+        """How the open turn, or the next, is waited for."""
+        return self._chosen or self.settings.profile
 
     @property
     def replying(self) -> bool:
         """A reply is under way that the client knows of, or was asked for."""
-        return self._requested or (self._reply is not None and not self._reply.held)
+        return self._answering.replying
 
     @property
     def position_ms(self) -> int:
@@ -121,183 +101,270 @@ class TurnMachine:
         times = [turn.deadline for turn in self._waiting]
         if self._open is not None and self.settings.detect:
             times.append(self._heard_at + self.settings.stall_ms)
-        return min(times, default=None)
+        if times or not self._quiet:
+            return min(times, default=None)
+        return self._answering.deadline()
 
     def step(self, event: Event, now: int) -> list[Command]:
         """Take one event at ``now`` (ms, never falling) and give the commands it leads to."""
         _ON_EVENT[type(event)](self, event, now)
-        self._start_owed_reply()
+        self._answering.go_on(now, quiet=self._quiet, heard=not self._waiting)
         commands, self._commands = self._commands, []
         return commands
+
+    @property
+    def _quiet(self) -> bool:
+        """Nobody speaks, as far as is known."""
+        return self._open is None or not self._open.confirmed
+
+    # --- how turns are taken ------------------------------------------------------------
+
+    def _on_settings(self, event: SettingsChanged, _now: int) -> None:
+        self.settings = self._answering.settings = event.settings
+        self._endpointer.configure(event.settings.endpoint)
+        self._set_wait()
+
+    def _on_profile(self, event: ProfileChosen, _now: int) -> None:
+        self._chosen, self._once = event.profile, event.once
+        self._set_wait()
+
+    def _set_wait(self) -> None:
+        """How much silence ends the open turn, as far as is known now."""
+        turn, profile = self._open, self.profile
+        if turn is None:
+            return
+        if not turn.confirmed:
+            self._endpointer.wait(TENTATIVE_MS)
+        elif profile is None:
+            self._endpointer.wait(self.settings.endpoint.silence_ms)
+        else:
+            self._endpointer.wait(wait_ms(profile, turn.opinions))
 
     # --- the caller ---------------------------------------------------------------------
 
     def _on_heard(self, event: WindowHeard, now: int) -> None:
+        if not self._heard_at:
+            self._answering.stir(now)
         self._heard_at = now
         if not self.settings.detect or event.probability is None:
             self._endpointer.skip()
             self._forget_ahead(now)  # nobody watches any more whether the caller goes on
-        elif border := self._endpointer.hear(event.probability, event.level_db):
+            return
+        probability = 0.0 if event.echo > MOST_ECHO else event.probability
+        if border := self._endpointer.hear(probability, event.level_db):
             _ON_BORDER[border](self, now)
+        self._follow_speech(now)
 
-    def _begin_turn(self, _now: int) -> None:
-        self._open = self._new_turn()
-        self._do(OpenTurn(self._open.number, self._endpointer.start_ms))
+    def _begin_turn(self, now: int) -> None:
+        turn = self._open = self._new_turn(self._answering.nearly_over(now))
+        self._do(OpenTurn(turn.number, self._endpointer.start_ms))
+        if self.settings.interrupt_response and self._answering.sounds(now):
+            self._set_wait()
+        else:
+            self._confirm(turn, now)
+
+    def _confirm(self, turn: Turn, now: int) -> None:
+        turn.confirmed = True
+        turn.partial.due_at = now + PARTIAL_MS[0]
+        self._set_wait()
+        self._do(ConfirmTurn(turn.number))
         if self.settings.interrupt_response:
-            self._stop_reply("turn_detected")
-            # A reply that was asked for and has not begun waits for the caller like any other.
-            self._owed, self._requested = self._owed or self._requested, False
+            turn.over_reply = self._answering.pause(now)
+
+    def _follow_speech(self, now: int) -> None:
+        """The caller is speaking: for long enough, for new words to be shown?"""
+        turn, run_ms = self._open, self._endpointer.run_ms
+        if turn is None or not run_ms:
+            return
+        if not turn.confirmed and run_ms >= self.settings.interrupt_ms - WINDOW_MS // 2:
+            self._confirm(turn, now)
+        wanted = turn.confirmed and self.settings.partials and turn.partial.take is None
+        if wanted and now >= turn.partial.due_at:
+            turn.partial.ask(self._transcribe(turn, "partial"), now)
 
     def _work_ahead(self, _now: int) -> None:
-        if self._open is not None and self.settings.speculate:
-            self._transcribe(self._open, ahead=True)
+        """The caller pauses: what was said so far may be all, and may show whether it is."""
+        turn = self._open
+        if turn is None:
+            return
+        self._drop_partial(turn)
+        if self.settings.speculate or self.profile or not turn.confirmed:
+            turn.take = self._transcribe(turn, "ahead")
 
     def _forget_ahead(self, _now: int) -> None:
-        if self._open is None:
+        turn = self._open
+        if turn is None:
             return
-        self._drop_take(self._open)
-        self._open.take = self._open.text = None
-        self._drop_prepared_reply()
+        self._drop_take(turn)
+        turn.forget()
+        self._set_wait()
+        self._answering.drop()
 
     def _stop_turn(self, now: int) -> None:
-        self._end_turn(now, self._endpointer.quiet_ms)
+        self._give_up(now, self._endpointer.quiet_ms)
+
+    def _give_up(self, now: int, quiet_ms: int = 0) -> None:
+        """Nothing more will come of the open turn."""
+        if self._open is not None and not self._open.confirmed:
+            self._discard()
+        else:
+            self._end_turn(now, quiet_ms)
 
     def _end_turn(self, now: int, quiet_ms: int = 0) -> None:
         turn, self._open = self._open, None
         if turn is None:
             return
+        self._answering.stir(now)
         self._endpointer.reset()
+        self._drop_partial(turn)
         if turn.take is None:
-            self._transcribe(turn, ahead=False)
+            turn.take = self._transcribe(turn, "final")
         self._do(CommitTurn(turn.number, self.position_ms, quiet_ms))
         if turn.text is not None:
-            self._accept(turn, turn.text)
+            self._accept(turn)
             return
         turn.deadline = now + self.settings.transcript_timeout_ms
         self._waiting.append(turn)
 
+    def _discard(self) -> None:
+        turn, self._open = self._open, None
+        if turn is None:
+            return
+        self._drop_partial(turn)
+        self._drop_take(turn)
+        self._answering.drop()
+        self._do(DiscardTurn(turn.number))
+        self._endpointer.reset()
+
     def _on_committed(self, _event: AudioCommitted, now: int) -> None:
         if self._open is None:
-            self._open = self._new_turn()
+            self._open = self._new_turn(answers=True)
+            self._open.confirmed = True
         else:
             # What was worked out ahead may lack the words since: the turn is taken whole.
             self._forget_ahead(now)
+            if not self._open.confirmed:
+                self._confirm(self._open, now)
         self._end_turn(now)
 
     def _on_cleared(self, _event: AudioCleared, now: int) -> None:
-        if self._open is None:
-            return
-        self._forget_ahead(now)
-        self._do(DiscardTurn(self._open.number))
-        self._open = None
-        self._endpointer.reset()
+        self._answering.stir(now)
+        self._discard()
 
     def _on_deadline(self, _event: DeadlinePassed, now: int) -> None:
         if self.settings.detect and now >= self._heard_at + self.settings.stall_ms:
-            self._end_turn(now)
+            self._give_up(now)
         for turn in [turn for turn in self._waiting if turn.deadline <= now]:
             self._drop_take(turn)
             self._fail(turn, "the recogniser took too long")
 
     # --- its words ----------------------------------------------------------------------
 
-    def _on_transcript(self, event: TranscriptArrived, _now: int) -> None:
-        waiting = self._waiting_for(event.take)
-        if waiting is not None:
-            self._waiting.remove(waiting)
-            self._accept(waiting, event.text)
-        elif ahead := self._ahead(event.take):
-            ahead.text = event.text
-            self._prepare_reply(event.text)
+    def _on_transcript(self, event: TranscriptArrived, now: int) -> None:
+        turn = self._take_of(event.take)
+        if turn is None:
+            self._show_words(event, now)
+            return
+        turn.understand(event)
+        if turn in self._waiting:
+            self._waiting.remove(turn)
+            self._accept(turn)
+        else:
+            self._weigh(turn, now)
+
+    def _weigh(self, turn: Turn, now: int) -> None:
+        """The caller pauses, and this is what was said."""
+        if not turn.says_something:
+            if not turn.confirmed:
+                self._discard()
+            elif turn.over_reply:  # no need to wait for the rest of nothing
+                self._end_turn(now, self._endpointer.silent_ms)
+            else:
+                self._set_wait()
+            return
+        if not turn.confirmed:
+            self._confirm(turn, now)
+        self._set_wait()
+        self._answering.take_words()
+        if self.settings.create_response and self.settings.speculate and not self._waiting:
+            self._answering.prepare(turn.text or "")
+
+    def _show_words(self, event: TranscriptArrived, now: int) -> None:
+        turn = self._partial_of(event.take)
+        if turn is None:
+            return
+        turn.partial.read(now)
+        if turn.over_reply and event.kind == "words" and event.text:
+            self._answering.take_words()
+        if text := turn.partial.agreement.add(event.text):
+            self._do(ShowWords(turn.number, text))
 
     def _on_transcript_failed(self, event: TranscriptFailed, _now: int) -> None:
-        waiting = self._waiting_for(event.take)
-        if waiting is not None:
-            self._fail(waiting, event.reason)
-        elif ahead := self._ahead(event.take):
-            ahead.take = None
+        if turn := self._partial_of(event.take):
+            turn.partial.fail()
+        elif turn := self._take_of(event.take):
+            if turn in self._waiting:
+                self._fail(turn, event.reason)
+            else:
+                turn.take = None
 
-    def _accept(self, turn: _Turn, text: str) -> None:
-        self._do(AcceptTranscript(turn.number, text))
-        if not text or not self.settings.create_response:
-            self._drop_prepared_reply()
-        elif self._reply is not None and self._reply.held:
-            self._reply.held = False
-            self._do(ReleaseReply(self._reply.epoch))
+    def _on_judged(self, event: EndJudged, _now: int) -> None:
+        turn = self._open
+        if turn is not None and turn.take == event.take:
+            turn.by_sound = 2 * event.probability - 1
+            self._set_wait()
+
+    def _accept(self, turn: Turn) -> None:
+        text = turn.text or ""
+        self._do(AcceptTranscript(turn.number, text, turn.suspicion))
+        if not turn.says_something:
+            self._answering.drop()
+            return
+        self._answering.take_words()
+        if self._once:
+            self._chosen, self._once = None, False
+        if self.settings.create_response:
+            self._answering.owe()
         else:
-            self._owed = True
+            self._answering.drop()
 
-    def _fail(self, turn: _Turn, reason: str) -> None:
+    def _fail(self, turn: Turn, reason: str) -> None:
         self._waiting.remove(turn)
         self._do(FailTranscript(turn.number, reason))
 
-    def _waiting_for(self, take: int) -> _Turn | None:
-        return next((turn for turn in self._waiting if turn.take == take), None)
+    def _take_of(self, take: int) -> Turn | None:
+        """The turn, open or waiting, that is still without the words of this take."""
+        turns = [*self._waiting, self._open] if self._open else self._waiting
+        return next((turn for turn in turns if turn.take == take and turn.text is None), None)
 
-    def _ahead(self, take: int) -> _Turn | None:
-        """The open turn, if this take of it is still without words."""
-        turn = self._open
-        return turn if turn and turn.take == take and turn.text is None else None
+    def _partial_of(self, take: int) -> Turn | None:
+        return self._open if self._open and self._open.partial.take == take else None
 
     # --- the reply ----------------------------------------------------------------------
 
-    def _on_requested(self, _event: ReplyRequested, _now: int) -> None:
-        self._requested = True
-
-    def _on_cancelled(self, _event: ReplyCancelled, _now: int) -> None:
-        self._requested = False  # what is owed to the caller's words stays owed
-        self._stop_reply("client_cancelled")
-
-    def _on_ended(self, event: ReplyEnded, _now: int) -> None:
-        if self._reply is None or self._reply.epoch != event.epoch:
-            return
-        self._drop_prepared_reply()  # it has failed
-        self._reply = None
-
-    def _prepare_reply(self, text: str) -> None:
-        idle = self._reply is None and not self._owed and not self._waiting
-        if text and idle and self.settings.create_response:
-            self._reply = _Reply(self._next_epoch(), held=True)
-            self._do(PrepareReply(self._reply.epoch, text))
-
-    def _drop_prepared_reply(self) -> None:
-        if self._reply is not None and self._reply.held:
-            self._do(DropReply(self._reply.epoch))
-            self._reply = None
-
-    def _stop_reply(self, reason: StopReason) -> None:
-        if self._reply is not None and not self._reply.held:
-            self._do(StopReply(self._reply.epoch, reason))
-            self._reply = None
-
-    def _start_owed_reply(self) -> None:
-        wanted = self._requested or (self._owed and self._open is None)
-        if not wanted or self._waiting:
-            return
-        self._drop_prepared_reply()
-        if self._reply is None:
-            self._owed = self._requested = False
-            self._reply = _Reply(self._next_epoch(), held=False)
-            self._do(StartReply(self._reply.epoch))
+    def _on_cancelled(self, _event: ReplyCancelled, now: int) -> None:
+        self._answering.stir(now)
+        self._answering.cancel()
 
     # --- numbers ------------------------------------------------------------------------
 
-    def _new_turn(self) -> _Turn:
+    def _new_turn(self, answers: bool) -> Turn:
         self._turns += 1
-        return _Turn(self._turns)
+        return Turn(self._turns, answers)
 
-    def _next_epoch(self) -> int:
-        self._epochs += 1
-        return self._epochs
-
-    def _transcribe(self, turn: _Turn, *, ahead: bool) -> None:
+    def _transcribe(self, turn: Turn, purpose: Purpose) -> int:
         self._takes += 1
-        turn.take = self._takes
-        self._do(Transcribe(turn.number, turn.take, ahead))
+        self._do(Transcribe(turn.number, self._takes, purpose))
+        return self._takes
 
-    def _drop_take(self, turn: _Turn) -> None:
+    def _drop_take(self, turn: Turn) -> None:
         if turn.take is not None and turn.text is None:
             self._do(DropTake(turn.take))
+
+    def _drop_partial(self, turn: Turn) -> None:
+        if turn.partial.take is not None:
+            self._do(DropTake(turn.partial.take))
+            turn.partial.take = None
 
     def _do(self, command: Command) -> None:
         self._commands.append(command)
@@ -311,13 +378,21 @@ _ON_BORDER: dict[Border, Callable[[TurnMachine, int], None]] = {
 }
 
 _ON_EVENT: dict[type[Any], Callable[[TurnMachine, Any, int], None]] = {
+    SettingsChanged: TurnMachine._on_settings,
+    ProfileChosen: TurnMachine._on_profile,
     WindowHeard: TurnMachine._on_heard,
     AudioCommitted: TurnMachine._on_committed,
     AudioCleared: TurnMachine._on_cleared,
     DeadlinePassed: TurnMachine._on_deadline,
     TranscriptArrived: TurnMachine._on_transcript,
     TranscriptFailed: TurnMachine._on_transcript_failed,
-    ReplyRequested: TurnMachine._on_requested,
+    EndJudged: TurnMachine._on_judged,
     ReplyCancelled: TurnMachine._on_cancelled,
-    ReplyEnded: TurnMachine._on_ended,
+    ReplyRequested: lambda machine, _, __: machine._answering.request(),
+    ReplySounded: lambda machine, event, _: machine._answering.sounded(event.epoch),
+    ReplyEnded: lambda machine, event, now: machine._answering.ended(
+        event.epoch, now + event.lead_ms
+    ),
+    ToolsCalled: lambda machine, event, _: machine._answering.called_tools(event.epoch),
+    HangUpRequested: lambda machine, _, now: machine._answering.leave(now),
 }

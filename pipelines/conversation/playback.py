@@ -2,7 +2,8 @@
 
 Cancelling a reply frees resources and may be late; the ledger makes it correct. Everything a
 reply puts carries its epoch. An epoch that is not the current one is stale and goes nowhere,
-and one that is held keeps what it is given until it is released.
+and one that is held keeps what it is given until it is released. One that is paused keeps what
+its listener had not heard, too, and goes on from there.
 """
 
 from __future__ import annotations
@@ -10,7 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from pipelines.conversation.events import Output, ReplyAudio
+from engines.ports import Usage
+from pipelines.conversation.echo import EchoGuard
+from pipelines.conversation.events import Output, ReplyAudio, ReplyFinished
+from pipelines.conversation.unheard import Unheard
 
 
 @dataclass(slots=True)
@@ -24,10 +28,12 @@ class Player:
     sent_ms: float = 0.0
     _ends_at: float = 0.0
 
-    def send(self, duration_ms: float, now: float) -> None:
-        """So much audio has been handed to the listener."""
-        self._ends_at = max(self._ends_at, now) + duration_ms
+    def send(self, duration_ms: float, now: float) -> float:
+        """So much audio has been handed to the listener, who hears it from the given time on."""
+        starts_at = max(self._ends_at, now)
+        self._ends_at = starts_at + duration_ms
         self.sent_ms += duration_ms
+        return starts_at
 
     def lead_ms(self, now: float) -> float:
         """Audio that was sent and has not been heard yet."""
@@ -44,15 +50,18 @@ class Player:
 
 
 class Playback:
-    """The gate and the ledger of one call's replies. ``emit`` is given what may go out."""
+    """The gate and the ledger of one call's replies. ``emit`` is given what may go out, ``echo``
+    what will be heard when."""
 
-    def __init__(self, emit: Callable[[Output], None]) -> None:
+    def __init__(self, emit: Callable[[Output], None], echo: EchoGuard) -> None:
         self._emit = emit
+        self._echo = echo
         self._epoch = 0
-        self._open = False
+        self._open = self._paused = self._finished = False
         self._held: list[Output] | None = None
         self._player = Player()
         self._held_ms = 0.0
+        self._unheard = Unheard()
 
     @property
     def epoch(self) -> int:
@@ -68,13 +77,15 @@ class Playback:
             raise ValueError(f"epoch {epoch} does not rise above {self._epoch}")
         self._epoch = epoch
         self._open = True
+        self._paused = self._finished = False
         self._held = [] if held else None
         self._held_ms = 0.0
-        self._player = replace(self._player, sent_ms=0.0)
+        self._start_over()
 
     def holds(self, epoch: int) -> bool:
-        """Whether this reply is held back."""
-        return self._open and epoch == self._epoch and self._held is not None
+        """Whether this reply is held back, and nobody has heard of it."""
+        held = self._held is not None and not self._paused
+        return self._open and epoch == self._epoch and held
 
     def put(self, output: Output, now: float) -> bool:
         """Send, hold or drop; False says that the reply is stale and may as well stop."""
@@ -96,15 +107,37 @@ class Playback:
         for output in held:
             self.put(output, now)
 
+    def pause(self, epoch: int, now: float) -> None:
+        """Let nothing more out for now: the listener has thrown away what was not heard."""
+        self.flush(now)
+        if self._open and epoch == self._epoch and not self._paused:
+            self._paused = True
+            self._held = [ReplyFinished(epoch, Usage())] if self._finished else []
+
+    def resume(self, epoch: int, heard_ms: float, now: float) -> None:
+        """Go on behind so much of the reply's audio."""
+        if not self._open or epoch != self._epoch or not self._paused:
+            return
+        self._paused = self._finished = False
+        rest = self._unheard.rest(epoch, heard_ms)
+        self._start_over()
+        self._held = [*rest, *(self._held or [])]
+        self.release(epoch, now)
+
+    def has_more(self, heard_ms: float) -> bool:
+        """A paused reply has something left to say behind so much of its audio."""
+        return not self._finished or bool(self._unheard.rest(self._epoch, heard_ms))
+
     def stop(self, epoch: int) -> None:
         """Let nothing more of this reply out. What was heard of it can still be asked for."""
         if epoch == self._epoch:
-            self._open = False
+            self._open = self._paused = False
             self._held, self._held_ms = None, 0.0
 
     def flush(self, now: float) -> None:
         """An interrupted listener has thrown away what it had not played."""
         self._player.flush(now)
+        self._echo.flushed(now)
 
     def lead_ms(self, now: float) -> float:
         """How far the current reply is ahead of its listener, held audio included."""
@@ -116,5 +149,14 @@ class Playback:
 
     def _send(self, output: Output, now: float) -> None:
         if isinstance(output, ReplyAudio):
-            self._player.send(output.pcm.duration_ms, now)
+            starts_at = self._player.send(output.pcm.duration_ms, now)
+            self._echo.sounded(output.pcm, starts_at)
+            self._unheard.forget(self._player.heard_ms(now))
+        self._finished = self._finished or isinstance(output, ReplyFinished)
+        self._unheard.note(output)
         self._emit(output)
+
+    def _start_over(self) -> None:
+        """What is let out from here on is an item of its own."""
+        self._player = replace(self._player, sent_ms=0.0)
+        self._unheard = Unheard()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from engines.ports import Asr, Llm, Tool, Tts
+from engines.ports import Asr, EndOfTurn, Llm, Tool, Tts
 from engines.vad.ears import Ears
 from pipelines.conversation.dialogue import AgentItem, CallerItem, ToolCallItem
 from pipelines.conversation.events import (
@@ -18,27 +18,31 @@ from pipelines.conversation.events import (
     ReplyText,
     StopReason,
 )
-from pipelines.conversation.machine import TurnSettings
 from pipelines.conversation.reply import Stages
+from pipelines.conversation.settings import TurnSettings
 
 
 @dataclass(frozen=True, slots=True)
 class Engines:
-    """What a call is served by; shared by all calls."""
+    """What a call is served by; shared by all calls. ``turns`` judges by its sound whether a turn
+    is over, where there is something that can."""
 
     ears: Ears
     asr: Asr
     llm: Llm
     tts: Tts
+    turns: EndOfTurn | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class CallSettings:
-    """How one call behaves; its door may change it at any time."""
+    """How one call behaves; its door may change it at any time. ``own_tools`` are those of the
+    server's own that the model may use: see ``own_tools``."""
 
     turns: TurnSettings = field(default_factory=TurnSettings)
     instructions: str = ""
     tools: tuple[Tool, ...] = ()
+    own_tools: tuple[str, ...] = ()
     tool_choice: str = "auto"
     max_tokens: int | None = None
     temperature: float | None = None
@@ -58,8 +62,11 @@ class Door(Protocol):
     def turn_committed(self, item: CallerItem, at_ms: int, previous_id: str | None) -> None:
         """The caller's turn is over and is part of the dialogue."""
 
-    def transcript_ready(self, item: CallerItem, audio_ms: int) -> None:
-        """The words of a turn."""
+    def words_shown(self, item_id: str, text: str) -> None:
+        """The open turn surely begins with these words."""
+
+    def transcript_ready(self, item: CallerItem, audio_ms: int, suspicion: str) -> None:
+        """The words of a turn; ``suspicion`` says why some were thrown away."""
 
     def transcript_failed(self, item: CallerItem, reason: str) -> None:
         """A turn stays without words."""
@@ -81,6 +88,10 @@ class Door(Protocol):
 
     def reply_stopped(self, epoch: int, reason: StopReason, item: AgentItem | None) -> None:
         """The reply was cut off: nothing that is unsent of it may go out any more."""
+
+
+    def hung_up(self) -> None:
+        """The call is over: close the wire once all is sent."""
 
 
 class Observer(Protocol):

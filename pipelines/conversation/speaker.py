@@ -4,27 +4,40 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from engines.ports import ChatRequest, EngineError, Priority
-from pipelines.conversation.dialogue import AgentItem, Dialogue, ToolCallItem
+from engines.ports import ChatRequest, EngineError, Llm, Priority, ToolCall
+from pipelines.conversation.completeness import expects_digits
+from pipelines.conversation.dialogue import AgentItem, Dialogue, ToolCallItem, ToolResultItem
+from pipelines.conversation.echo import EchoGuard
 from pipelines.conversation.events import (
     Event,
+    Line,
     Output,
+    ProfileChosen,
     ReplyAudio,
     ReplyEnded,
     ReplyFinished,
+    ReplyRequested,
+    ReplySounded,
     ReplyText,
     ReplyToolCall,
     StopReason,
+    ToolsCalled,
 )
+from pipelines.conversation.lines import Recital, line_in
+from pipelines.conversation.own_tools import OWN_TOOLS, perform
 from pipelines.conversation.playback import Playback
 from pipelines.conversation.ports import CallSettings, Door, Engines, Observer
 from pipelines.conversation.reply import Reply, ReplyPlan
 
 logger = logging.getLogger(__name__)
+
+_RECENT_PHRASES: Final = 6
+"""About ten seconds of speech."""
 
 
 class Speaker:
@@ -52,11 +65,15 @@ class Speaker:
         self._call_id = call_id
         self._observers = observers
         self._loop = asyncio.get_running_loop()
-        self._playback = Playback(self._emit)
+        self.echo = EchoGuard()
+        """What of the microphone's audio is the agent's own voice."""
+        self._playback = Playback(self._emit, self.echo)
         self._making: asyncio.Task[None] | None = None
         self._reading: asyncio.Task[None] | None = None
         self._item: AgentItem | None = None
-        self._spoken = True
+        self._settings = CallSettings()
+        self._paused = self._sounded = False
+        self._recent: deque[str] = deque(maxlen=_RECENT_PHRASES)
 
     def read_ahead(self, settings: CallSettings) -> None:
         """The caller has begun to speak: the model may read all that was said before."""
@@ -69,12 +86,17 @@ class Speaker:
 
     def prepare(self, epoch: int, settings: CallSettings, heard: str) -> None:
         """Work out what to answer if ``heard`` is what the caller has said."""
-        self._begin(epoch, settings, heard)
+        self._begin(epoch, settings, self._engines.llm, heard)
 
     def start(self, epoch: int, settings: CallSettings) -> None:
         """Answer the dialogue as it stands."""
         self._door.reply_started(epoch)
-        self._begin(epoch, settings)
+        self._begin(epoch, settings, self._engines.llm)
+
+    def say(self, epoch: int, settings: CallSettings, line: Line, language: str | None) -> None:
+        """Say something that needs no model."""
+        self._door.reply_started(epoch)
+        self._begin(epoch, settings, Recital(line_in(language, line)))
 
     def release(self, epoch: int) -> None:
         """Let out what was prepared, and all that follows."""
@@ -86,21 +108,47 @@ class Speaker:
         self._playback.stop(epoch)
         self.close()
 
+    def pause(self, epoch: int) -> None:
+        """Fall silent: the gate and the wire, in one step and without awaiting. The reply is still
+        made, until it is far enough ahead."""
+        self._paused = True
+        now = self._now()
+        self._playback.pause(epoch, now)
+        self._fall_silent(epoch, "turn_detected", now)
+
+    def resume(self, epoch: int) -> None:
+        """Go on where the listener stopped hearing, by the client's word or else by the ledger."""
+        self._paused = False
+        heard_ms = self._item.played_ms if self._item is not None else 0.0
+        if not self._playback.has_more(heard_ms):
+            self._happen(ReplyEnded(epoch))
+            return
+        self._item = None
+        self._door.reply_started(epoch)
+        self._playback.resume(epoch, heard_ms, self._now())
+
     def stop(self, epoch: int, reason: StopReason) -> None:
-        """Fall silent: the gate, the wire and the task, in one step and without awaiting."""
+        """Fall silent for good: the gate, the wire and the task, in one step."""
         self._playback.stop(epoch)
-        self.cut_what_was_not_heard()
-        if self._item is not None:
-            self._item.status = "incomplete"
-        self._door.reply_stopped(epoch, reason, self._item)
+        if not self._paused:
+            now = self._now()
+            self._playback.flush(now)
+            self._fall_silent(epoch, reason, now)
+        self._paused = False
         self.close()
 
-    def cut_what_was_not_heard(self) -> None:
+    def recent_text(self) -> str:
+        """What was said last, and may come back by the microphone."""
+        return "".join(self._recent)
+
+    def _fall_silent(self, epoch: int, reason: StopReason, now: float) -> None:
         """An interrupted listener has heard what the ledger says, until the client says better."""
-        now = self._now()
-        self._playback.flush(now)
-        if self._item is not None and self._item.heard_ms is None:
-            self._item.cut(self._playback.heard_ms(now))
+        item = self._item
+        if item is not None and item.heard_ms is None:
+            item.cut(self._playback.heard_ms(now))
+        if item is not None and item.status == "in_progress":
+            item.status = "incomplete"
+        self._door.reply_stopped(epoch, reason, item)
 
     def close(self) -> None:
         """Stop making the reply, if there is one."""
@@ -112,7 +160,7 @@ class Speaker:
     def _chat(self, settings: CallSettings, heard: str = "") -> ChatRequest:
         return ChatRequest(
             self._dialogue.messages(settings.instructions, heard),
-            settings.tools,
+            (*settings.tools, *(OWN_TOOLS[name].tool for name in settings.own_tools)),
             settings.tool_choice,
             settings.max_tokens,
             settings.temperature,
@@ -128,13 +176,14 @@ class Speaker:
         except EngineError as error:
             logger.debug("nothing was read ahead: %s", error)  # the reply will tell the caller
 
-    def _begin(self, epoch: int, settings: CallSettings, heard: str = "") -> None:
+    def _begin(self, epoch: int, settings: CallSettings, llm: Llm, heard: str = "") -> None:
         chat = self._chat(settings, heard)
-        self._item, self._spoken = None, settings.spoken
+        self._item, self._settings = None, settings
+        self._paused = self._sounded = False
         self._playback.begin(epoch, held=bool(heard))
         reply = Reply(
             ReplyPlan(epoch, chat, settings.voice, settings.speed, settings.spoken),
-            self._engines.llm,
+            llm,
             self._engines.tts,
             put=self._put,
             lead_ms=self._lead_ms,
@@ -168,27 +217,49 @@ class Speaker:
     def _say(self, output: ReplyText | ReplyAudio) -> None:
         item = self._item
         if item is None:
-            item = self._item = AgentItem(self._new_id(), spoken=self._spoken)
+            item = self._item = AgentItem(self._new_id(), spoken=self._settings.spoken)
             self._door.reply_began_item(item, self._dialogue.append(item))
         if isinstance(output, ReplyText):
             item.say(output.text)
+            self._recent.append(output.text)
         else:
             item.sound(output.pcm.duration_ms)
         self._door.reply_said(item, output)
+        if isinstance(output, ReplyAudio) and not self._sounded:
+            self._sounded = True
+            self._happen(ReplySounded(output.epoch))
 
     def _call_tool(self, output: ReplyToolCall) -> None:
         if self._item is not None:
             self._item.status = "completed"  # calls come last: the words are all said
         item = ToolCallItem(self._new_id(), output.call)
-        self._door.reply_called(item, self._dialogue.append(item))
+        if output.call.name in self._settings.own_tools:
+            self._dialogue.append(item)
+            self._do_own(output.call)
+        else:
+            self._door.reply_called(item, self._dialogue.append(item))
+            self._happen(ToolsCalled(output.epoch))
+
+    def _do_own(self, call: ToolCall) -> None:
+        event, outcome = perform(call.name, call.arguments)
+        self._dialogue.append(ToolResultItem(self._new_id(), call.id, outcome))
+        if event is not None:
+            self._happen(event)
+        if self._item is None:  # it did this and said nothing
+            self._happen(ReplyRequested())
 
     def _finish(self, output: ReplyFinished) -> None:
+        item = self._item
         if output.code:
             logger.warning("a reply failed: %s", output.message)
-        if self._item is not None:
-            self._item.status = "incomplete" if output.code else "completed"
-        self._door.reply_finished(output, self._item)
-        self._happen(ReplyEnded(output.epoch))
+        if item is not None:
+            item.status = "incomplete" if output.code else "completed"
+        self._door.reply_finished(output, item)
+        if self._settings.turns.profile and item is not None and expects_digits(
+            item.text, self._settings.language
+        ):
+            self._happen(ProfileChosen("digits", once=True))
+        self._happen(ReplyEnded(output.epoch, round(self._playback.lead_ms(self._now()))))
 
 
 _LET_OUT: Final[dict[type[Any], Callable[[Speaker, Any], None]]] = {

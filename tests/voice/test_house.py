@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from engines.ports import Load
-from pipelines.conversation.machine import TurnSettings
+from pipelines.conversation.settings import TurnSettings
 from pipelines.conversation.ports import Engines
 from voice.config import load
 from voice.house import House

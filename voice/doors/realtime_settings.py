@@ -10,7 +10,7 @@ from typing import Final
 
 from engines.ports import Tool
 from pipelines.conversation.endpoint import EndpointSettings
-from pipelines.conversation.machine import TurnSettings
+from pipelines.conversation.settings import TurnSettings
 from pipelines.conversation.ports import CallSettings
 from voice.wire.realtime_objects import RealtimeResponseCreateParams
 from voice.wire.realtime_session import (

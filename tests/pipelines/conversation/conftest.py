@@ -14,8 +14,8 @@ from engines.scripted import ScriptedAsr, ScriptedLlm, ScriptedTts
 from engines.vad.ears import Ears
 from pipelines.conversation.call import Call, open_call
 from pipelines.conversation.endpoint import EndpointSettings
-from pipelines.conversation.machine import TurnSettings
 from pipelines.conversation.ports import CallSettings, Engines
+from pipelines.conversation.settings import TurnSettings
 
 RATE = 16_000
 FRAME_MS = 20
@@ -94,7 +94,7 @@ class NotingDoor:
         return self.all(name)[count - 1]
 
 
-QUICK = TurnSettings(endpoint=EndpointSettings(silence_ms=512, ahead_ms=160))
+QUICK = TurnSettings(endpoint=EndpointSettings(silence_ms=512, ahead_ms=160), partials=False)
 SETTINGS = CallSettings(turns=QUICK, instructions="Be brief.")
 
 

@@ -21,7 +21,8 @@ from engines.scripted import (
     TtsOptions,
     tokens_of,
 )
-from pipelines.conversation.call import MOST_TAKES, MOST_UNDETECTED_MS
+from pipelines.conversation.call import MOST_UNDETECTED_MS
+from pipelines.conversation.takes import MOST_TAKES
 from pipelines.conversation.dialogue import AgentItem, CallerItem, SystemItem
 from pipelines.conversation.events import (
     CommitTurn,

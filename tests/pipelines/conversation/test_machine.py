@@ -9,6 +9,7 @@ from pipelines.conversation.events import (
     AudioCommitted,
     Command,
     CommitTurn,
+    ConfirmTurn,
     DeadlinePassed,
     DiscardTurn,
     DropReply,
@@ -16,11 +17,13 @@ from pipelines.conversation.events import (
     Event,
     FailTranscript,
     OpenTurn,
+    PauseReply,
     PrepareReply,
     ReleaseReply,
     ReplyCancelled,
     ReplyEnded,
     ReplyRequested,
+    SettingsChanged,
     StartReply,
     StopReply,
     Transcribe,
@@ -28,14 +31,15 @@ from pipelines.conversation.events import (
     TranscriptFailed,
     WindowHeard,
 )
-from pipelines.conversation.machine import TurnMachine, TurnSettings
+from pipelines.conversation.machine import TurnMachine
+from pipelines.conversation.settings import TurnSettings
 
 ONSET, AHEAD, SILENCE = 2, 5, 16
 """The default settings, in windows."""
 
-DEFAULT = TurnSettings()
-NO_SPECULATION = TurnSettings(speculate=False)
-BY_HAND = TurnSettings(detect=False)
+DEFAULT = TurnSettings(partials=False)
+NO_SPECULATION = replace(DEFAULT, speculate=False)
+BY_HAND = replace(DEFAULT, detect=False)
 
 
 class Caller:
@@ -80,10 +84,10 @@ class Caller:
 def test_a_spoken_turn_is_opened_transcribed_committed_and_answered() -> None:
     caller = Caller(NO_SPECULATION)
     assert caller.pauses(10) == []
-    assert caller.speaks() == [OpenTurn(1, 10 * WINDOW_MS - 300)]
+    assert caller.speaks() == [OpenTurn(1, 10 * WINDOW_MS - 300), ConfirmTurn(1)]
     # The take comes before the commit: a commit frees the turn's audio.
     assert caller.stops() == [
-        Transcribe(1, 1, ahead=False),
+        Transcribe(1, 1, "final"),
         CommitTurn(1, 36 * WINDOW_MS, quiet_ms=SILENCE * WINDOW_MS),
     ]
     assert caller.happens(TranscriptArrived(1, "hello")) == [
@@ -100,7 +104,7 @@ def test_a_spoken_turn_is_opened_transcribed_committed_and_answered() -> None:
 def test_a_reply_is_prepared_in_the_pause_and_released_with_the_commit() -> None:
     caller = Caller()
     caller.speaks()
-    assert caller.pauses() == [Transcribe(1, 1, ahead=True)]
+    assert caller.pauses() == [Transcribe(1, 1, "ahead")]
     assert caller.happens(TranscriptArrived(1, "hello")) == [PrepareReply(1, "hello")]
     assert not caller.machine.replying, "nobody may know of it yet"
     assert caller.pauses(SILENCE - AHEAD) == [
@@ -117,7 +121,7 @@ def test_a_caller_who_goes_on_makes_the_prepared_reply_vanish() -> None:
     caller.pauses()
     caller.happens(TranscriptArrived(1, "I would like"))
     assert caller.speaks() == [DropReply(1)]
-    assert caller.pauses() == [Transcribe(1, 2, ahead=True)]
+    assert caller.pauses() == [Transcribe(1, 2, "ahead")]
     assert caller.happens(TranscriptArrived(2, "I would like a tea")) == [
         PrepareReply(2, "I would like a tea")
     ]
@@ -140,7 +144,7 @@ def test_a_failed_take_ahead_is_tried_again_with_the_whole_turn() -> None:
     caller.speaks()
     caller.pauses()
     assert caller.happens(TranscriptFailed(1, "busy")) == []
-    assert Transcribe(1, 2, ahead=False) in caller.stops()
+    assert Transcribe(1, 2, "final") in caller.stops()
 
 
 def test_a_second_word_on_the_same_take_changes_nothing() -> None:
@@ -186,10 +190,13 @@ def test_a_prepared_reply_that_failed_is_made_anew_when_the_turn_is_over() -> No
 def test_a_caller_who_speaks_up_silences_the_reply_at_once() -> None:
     caller = Caller(NO_SPECULATION)
     caller.says("hello", take=1)
-    assert caller.speaks(ONSET)[1:] == [StopReply(1, "turn_detected")]
-    assert caller.happens(ReplyEnded(1)) == [], "its end comes late and means nothing"
+    assert caller.speaks(ONSET)[1:] == [ConfirmTurn(2), PauseReply(1)]
     caller.stops()
-    assert caller.happens(TranscriptArrived(2, "stop"))[-1] == StartReply(2)
+    assert caller.happens(TranscriptArrived(2, "stop"))[-2:] == [
+        StopReply(1, "turn_detected"),
+        StartReply(2),
+    ]
+    assert caller.happens(ReplyEnded(1)) == [], "its end comes late and means nothing"
 
 
 def test_a_caller_who_may_not_interrupt_is_answered_after_the_reply() -> None:
@@ -217,7 +224,7 @@ def test_a_turn_by_hand_is_committed_and_answered_on_request() -> None:
     caller = Caller(replace(BY_HAND, create_response=False))
     assert caller.speaks() + caller.stops() == []
     assert caller.happens(AudioCommitted()) == [
-        Transcribe(1, 1, ahead=False),
+        Transcribe(1, 1, "final"),
         CommitTurn(1, 26 * WINDOW_MS),
     ]
     assert caller.happens(ReplyRequested()) == [], "it waits for the words"
@@ -241,10 +248,12 @@ def test_a_commit_in_mid_pause_takes_the_whole_turn_and_not_what_was_worked_ahea
     caller.happens(TranscriptArrived(1, "hello"))
     assert caller.happens(AudioCommitted()) == [
         DropReply(1),
-        Transcribe(1, 2, ahead=False),
+        Transcribe(1, 2, "final"),
         CommitTurn(1, 15 * WINDOW_MS),
     ]
-    assert caller.speaks(ONSET) == [OpenTurn(2, 15 * WINDOW_MS)], "a turn of its own"
+    assert caller.speaks(ONSET) == [OpenTurn(2, 15 * WINDOW_MS), ConfirmTurn(2)], (
+        "a turn of its own"
+    )
 
 
 def test_a_cleared_turn_never_was() -> None:
@@ -258,8 +267,21 @@ def test_a_cleared_turn_never_was() -> None:
     assert caller.speaks(ONSET)[0].__class__ is OpenTurn
 
 
-def test_a_request_is_granted_whatever_the_caller_does() -> None:
+def test_a_request_waits_for_a_caller_who_speaks_and_is_one_with_the_answer() -> None:
     caller = Caller(NO_SPECULATION)
+    caller.speaks()
+    assert caller.happens(ReplyRequested()) == []
+    assert caller.machine.replying
+    caller.stops()
+    assert caller.happens(TranscriptArrived(1, "hello")) == [
+        AcceptTranscript(1, "hello"),
+        StartReply(1),
+    ]
+    assert caller.happens(ReplyEnded(1)) == []
+
+
+def test_a_request_is_granted_at_once_where_replies_are_not_interrupted() -> None:
+    caller = Caller(replace(NO_SPECULATION, interrupt_response=False))
     caller.speaks()
     assert caller.happens(ReplyRequested()) == [StartReply(1)]
     caller.stops()
@@ -280,15 +302,19 @@ def test_a_request_takes_the_place_of_a_prepared_reply() -> None:
     caller.speaks()
     caller.pauses()
     caller.happens(TranscriptArrived(1, "hello"))
-    assert caller.happens(ReplyRequested()) == [DropReply(1), StartReply(2)]
+    caller.happens(ReplyRequested())
+    assert caller.stops()[-2:] == [DropReply(1), StartReply(2)]
 
 
 def test_a_request_that_has_not_begun_waits_for_a_caller_who_interrupts() -> None:
     caller = Caller(NO_SPECULATION)
     caller.happens(ReplyRequested(), ReplyRequested())
-    assert caller.speaks()[1:] == [StopReply(1, "turn_detected")]
+    assert caller.speaks()[1:] == [ConfirmTurn(1), PauseReply(1)]
     caller.stops()
-    assert caller.happens(TranscriptArrived(1, ""))[-1] == StartReply(2)
+    assert caller.happens(TranscriptArrived(1, ""))[1:] == [
+        StopReply(1, "turn_detected"),
+        StartReply(2),
+    ]
 
 
 def test_a_cancelled_reply_stops_and_its_late_end_means_nothing() -> None:
@@ -368,7 +394,7 @@ def test_a_caller_who_vanishes_in_mid_word_is_answered_all_the_same() -> None:
     caller.speaks()
     assert caller.machine.deadline == caller.now + DEFAULT.stall_ms
     assert caller.waits_to_the_deadline() == [
-        Transcribe(1, 1, ahead=False),
+        Transcribe(1, 1, "final"),
         CommitTurn(1, 10 * WINDOW_MS),
     ]
     assert caller.happens(TranscriptArrived(1, "hel"))[-1] == StartReply(1)
@@ -391,7 +417,7 @@ def test_no_reply_is_released_once_replies_were_turned_off() -> None:
     caller.speaks()
     caller.pauses()
     caller.happens(TranscriptArrived(1, "hello"))
-    caller.machine.configure(replace(DEFAULT, create_response=False))
+    caller.happens(SettingsChanged(replace(DEFAULT, create_response=False)))
     assert caller.stops()[-2:] == [AcceptTranscript(1, "hello"), DropReply(1)]
     assert caller.says("hello", take=2)[-1] == AcceptTranscript(2, "hello")
 
@@ -401,12 +427,12 @@ def test_a_turn_that_detection_has_opened_stays_open_while_detection_is_off() ->
     caller.speaks()
     caller.pauses()
     caller.happens(TranscriptArrived(1, "hello"))
-    caller.machine.configure(BY_HAND)
+    caller.happens(SettingsChanged(BY_HAND))
     assert caller.machine.deadline is None, "only the client ends it now"
     assert caller.speaks(1) == [DropReply(1)], "the words that were worked ahead are outdated"
     assert caller.stops() == []
-    caller.machine.configure(NO_SPECULATION)
+    caller.happens(SettingsChanged(NO_SPECULATION))
     assert caller.stops() == [
-        Transcribe(1, 2, ahead=False),
+        Transcribe(1, 2, "final"),
         CommitTurn(1, 48 * WINDOW_MS, quiet_ms=SILENCE * WINDOW_MS),
     ]

@@ -1,0 +1,84 @@
+"""What the turn machine knows of a stretch of the caller's speech."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from pipelines.conversation.agreement import Agreement
+from pipelines.conversation.events import Kind, TranscriptArrived
+
+PARTIAL_MS: Final = (200, 600)
+"""Time between two readings of words that are still being spoken: twice what the last one took,
+within these."""
+
+
+@dataclass(slots=True)
+class Partial:
+    """The readings of a turn that is still being spoken. ``take`` is the one under way."""
+
+    agreement: Agreement = field(default_factory=Agreement)
+    take: int | None = None
+    due_at: int = 0
+    _asked_at: int = 0
+
+    def ask(self, take: int, now: int) -> None:
+        """A reading is under way."""
+        self.take, self._asked_at = take, now
+
+    def read(self, now: int) -> None:
+        """It is done, after so much time: the more it took, the later is the next."""
+        least, most = PARTIAL_MS
+        self.take = None
+        self.due_at = self._asked_at + max(least, min(most, 2 * (now - self._asked_at)))
+
+    def fail(self) -> None:
+        """It was not done: the recogniser has enough to do."""
+        self.take = None
+        self.due_at = self._asked_at + PARTIAL_MS[1]
+
+
+@dataclass(slots=True)
+class Turn:
+    """A stretch of the caller's speech.
+
+    It is ``confirmed`` once it is surely one, ``over_reply`` where it has silenced a reply, and
+    ``answers`` where a mere "yes" in it is an answer. ``text`` is None until its take has
+    arrived; the opinions are about that take, from -1 (the caller goes on) to 1.
+    """
+
+    number: int
+    answers: bool = True
+    confirmed: bool = False
+    over_reply: bool = False
+    take: int | None = None
+    text: str | None = None
+    kind: Kind = "words"
+    suspicion: str = ""
+    by_words: float | None = None
+    by_sound: float | None = None
+    partial: Partial = field(default_factory=Partial)
+    deadline: int = 0
+
+    @property
+    def opinions(self) -> list[float]:
+        """What is thought of its being over."""
+        return [opinion for opinion in (self.by_words, self.by_sound) if opinion is not None]
+
+    @property
+    def says_something(self) -> bool:
+        """Its words are meant for the agent, and more than a sign of listening."""
+        if not self.text or self.kind == "nothing":
+            return False
+        if self.over_reply or not self.confirmed:
+            return self.kind == "words" or (self.kind == "backchannel" and self.answers)
+        return True
+
+    def understand(self, words: TranscriptArrived) -> None:
+        """Its take has arrived."""
+        self.text, self.kind, self.suspicion = words.text, words.kind, words.suspicion
+        self.by_words = words.completeness
+
+    def forget(self) -> None:
+        """The caller has gone on: what its take said is not all."""
+        self.take = self.text = self.by_words = self.by_sound = None
