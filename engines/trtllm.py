@@ -178,8 +178,6 @@ class Runtime:
     async def _opened(
         self, inputs: Inputs, sampling: Any
     ) -> AsyncGenerator[AsyncIterator[Written], None]:
-        if not self._open:
-            self._progress_at = asyncio.get_running_loop().time()
         result = self._submit(self.llm, inputs, sampling)
         self._open += 1
         try:
@@ -222,17 +220,20 @@ class Runtime:
     async def _step(self, steps: AsyncIterator[Any]) -> None:
         """Wait for the answer's next tokens, while the engine gives any to anybody."""
         loop = asyncio.get_running_loop()
+        # Nobody may have read for long, and what nobody reads is no progress: no stall either.
+        began = loop.time()
         while True:
+            until = max(self._progress_at, began) + self._stall_s
             try:
-                async with asyncio.timeout_at(self._progress_at + self._stall_s):
+                async with asyncio.timeout_at(until) as limit:
                     await anext(steps)
-            except TimeoutError as error:
-                if loop.time() >= self._progress_at + self._stall_s:
-                    raise self._stalled() from error
             except self._api.RequestError as error:
                 raise self._refused(error) from error
             except Exception as error:
-                raise self._died_of(error) from error
+                if not limit.expired():
+                    raise self._died_of(error) from error
+                if self._progress_at + self._stall_s <= until:
+                    raise self._stalled() from error
             else:
                 self._progress_at = loop.time()
                 return

@@ -14,7 +14,7 @@ CORE = (
     "pipelines.conversation.endpoint",
     "pipelines.conversation.hearing",
     "pipelines.conversation.machine",
-    "pipelines.conversation.phrases",
+    "pipelines.speaking.phrases",
     "pipelines.conversation.playback",
 )
 

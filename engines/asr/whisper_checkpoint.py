@@ -10,6 +10,7 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from engines.asr.whisper_decoding import Vocabulary
+from engines.checkpoints import located
 from engines.models import ModelStore
 from engines.ports import EngineError
 
@@ -33,9 +34,9 @@ def read(engine: str, model: str, models: ModelStore) -> Checkpoint:
     """The checkpoint of a name in the store, a folder's path, or a name at the hub.
 
     Raises EngineError (``unavailable``) where tokenizer.json or generation_config.json cannot
-    be read.
+    be read, or the folder is not whole.
     """
-    where = models.locate(model)
+    where = located(engine, model, models)
     try:
         tokenizer = Tokenizer.from_file(str(_file(where, "tokenizer.json")))
         rules = json.loads(_file(where, "generation_config.json").read_text("utf-8"))

@@ -94,7 +94,8 @@ class Vocabulary:
         """The tokens of what was said before, cut to its end; empty where nothing was."""
         if not before.strip():
             return []
-        words = self._tokens.encode(f" {before.strip()}", add_special_tokens=False).ids
+        whole = before.encode(errors="replace").decode()  # a lone surrogate is no text to it
+        words = self._tokens.encode(f" {whole.strip()}", add_special_tokens=False).ids
         return [self.id("<|startofprev|>"), *words[-MOST_PROMPT_TOKENS:]]
 
     def task(self, language: str) -> list[int]:

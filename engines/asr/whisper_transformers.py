@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from transformers import DynamicCache, EncoderDecoderCache, WhisperForConditionalGeneration
+from transformers import DynamicCache, EncoderDecoderCache
 
 from engines.asr.listening import Clip, Hearing, Listener, Threaded
 from engines.asr.logmel import MOST_FRAMES, log_mel
 from engines.asr.whisper_checkpoint import Checkpoint, read
 from engines.asr.whisper_decoding import POSITIONS, Attempt, Decoded, Trial, most_tokens
+from engines.checkpoints import load_whole
 from engines.models import ModelStore
 from engines.ports import Asr, EngineError, FloatArray
 
@@ -148,9 +149,8 @@ def drawn(logits: torch.Tensor, temperature: float, chance: torch.Generator) -> 
 
 def _load(options: Options, where: str) -> Any:
     try:
-        dtype = getattr(torch, options.dtype)
-        model = WhisperForConditionalGeneration.from_pretrained(where, dtype=dtype)
-        return model.to(options.device).eval()  # type: ignore[arg-type]
+        model = load_whole("WhisperForConditionalGeneration", where, options.dtype)
+        return model.to(options.device).eval()
     except Exception as error:  # torch, safetensors and the hub have each their own
         raise EngineError(
             NAME,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from engines.build.calibration import Spoken
 from engines.build.manifest import Fidelity
-from engines.build.steps import BuildError, Steps, needs, step
+from engines.build.steps import BuildError, Steps, needs, require_within, step
 from engines.tts.orpheus_tokens import GRAMMAR
 
 if TYPE_CHECKING:
@@ -51,6 +52,12 @@ def compare(
         worst_kl=round(float(kl.max()), 9),
         agreement=round(float(same.mean()), 6),
     )
+
+
+def require_limits(*, max_kl: float, min_agreement: float) -> None:
+    """Raise BuildError for limits that nothing can keep."""
+    require_within("max-kl", max_kl, 0, math.inf)
+    require_within("min-agreement", min_agreement, 0, 1)
 
 
 def require_faithful(fidelity: Fidelity, *, max_kl: float, min_agreement: float) -> None:

@@ -19,11 +19,19 @@ from engines.build.calibration import (
     read_lines,
     speak,
 )
-from engines.build.fidelity import compare, predictions, require_faithful
+from engines.build.fidelity import compare, predictions, require_faithful, require_limits
 from engines.build.manifest import Calibration, Fidelity, Manifest, record, versions, write_manifest
 from engines.build.output import new_folder
 from engines.build.source import CONFIG, TOKENIZER, Checkpoint, load_model, locate, require_config
-from engines.build.steps import BuildError, Quiet, Steps, needs, require_device
+from engines.build.steps import (
+    MOST_SEED,
+    BuildError,
+    Quiet,
+    Steps,
+    needs,
+    require_device,
+    require_within,
+)
 from engines.tts.orpheus_tokens import CODES, FIRST_AUDIO, FRAME_TOKENS
 
 if TYPE_CHECKING:
@@ -64,7 +72,10 @@ def build_orpheus(build: OrpheusBuild, steps: Steps | None = None) -> Manifest:
     require_device(build.device)
     lines = read_lines(build.calibrate)
     checkpoint = _checkpoint(build, steps)
-    with new_folder(build.out, force=build.force, needed_bytes=checkpoint.bytes) as folder:
+    reads = [checkpoint.folder, *([build.calibrate] if build.calibrate else [])]
+    with new_folder(
+        build.out, force=build.force, needed_bytes=checkpoint.bytes, reads=reads
+    ) as folder:
         return _build(build, checkpoint, lines, folder, steps)
 
 
@@ -118,6 +129,8 @@ def _require_sensible(build: OrpheusBuild) -> None:
         if getattr(build, name) < 1:
             option = name.replace("_", "-")
             raise BuildError(f"--{option} has to be 1 or more", "bad_request")
+    require_within("seed", build.seed, 0, MOST_SEED)
+    require_limits(max_kl=build.max_kl, min_agreement=build.min_agreement)
 
 
 def _checkpoint(build: OrpheusBuild, steps: Steps) -> Checkpoint:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from engines.build.manifest import Source, record
 from engines.build.steps import BuildError, Steps, needs
+from engines.checkpoints import load_whole
 
 CONFIG: Final = "config.json"
 TOKENIZER: Final = "tokenizer.json"
@@ -53,8 +54,14 @@ class Checkpoint:
         index = self.folder / _INDEX
         if not index.is_file():
             return [_existing(self.folder / _SINGLE, "the weights")]
-        shards = sorted(set(_json(index).get("weight_map", {}).values()))
-        return [_existing(self.folder / shard, f"a part that {_INDEX} names") for shard in shards]
+        weight_map = _json(index).get("weight_map")
+        shards = set(weight_map.values()) if isinstance(weight_map, dict) else set()
+        if not shards or not all(isinstance(shard, str) for shard in shards):
+            raise BuildError(f"{index} names no files of weights: fetch it again", "bad_request")
+        return [
+            _existing(self.folder / shard, f"a part that {_INDEX} names")
+            for shard in sorted(shards)
+        ]
 
     @property
     def bytes(self) -> int:
@@ -62,9 +69,9 @@ class Checkpoint:
         return sum(path.stat().st_size for path in self.weights)
 
     def require(self, *names: str) -> None:
-        """Raise BuildError for the first file that is not there."""
+        """Raise BuildError for the first file that is not there, or is no JSON object."""
         for name in names:
-            _existing(self.folder / name, "a file that the engine needs")
+            _json(_existing(self.folder / name, "a file that the engine needs"))
 
     def copy_beside(self, folder: Path) -> None:
         """Copy what is no weights."""
@@ -194,12 +201,12 @@ def require_config(checkpoint: Checkpoint, minimums: Sequence[tuple[str, int]]) 
 
 def load_model(kind: str, folder: Path, dtype: str, device: str, steps: Steps, *, name: str) -> Any:
     """A model of the transformers class ``kind``, to be looked at. Raises BuildError."""
-    torch, transformers = needs("torch"), needs("transformers")
+    for package in ("torch", "transformers"):
+        needs(package)
     steps.say(f"loading {name} in {dtype} on {device}")
     try:
-        model = getattr(transformers, kind).from_pretrained(folder, dtype=getattr(torch, dtype))
-        return model.to(device).eval()
-    except (OSError, ValueError, RuntimeError, needs("safetensors").SafetensorError) as error:
+        return load_whole(kind, folder, dtype).to(device).eval()
+    except (AssertionError, RuntimeError, ValueError) as error:
         raise BuildError(
             f"{folder} cannot be loaded on {device}: {error}: is it a whole checkpoint, and has "
             "the device room for it?"

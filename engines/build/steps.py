@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from engines.ports import EngineError
+
+MOST_SEED: Final = 2**32 - 1
 
 Code: TypeAlias = Literal["failed", "bad_request", "unavailable", "unauthorized"]
 
@@ -72,8 +75,18 @@ def needs(module: str) -> Any:
         ) from error
 
 
+def require_within(option: str, value: float, least: float, most: float) -> None:
+    """Raise BuildError where ``value`` of ``--option`` lies outside; NaN does."""
+    if not least <= value <= most:
+        raise BuildError(
+            f"--{option} is {value}, and has to be from {least} to {most}", "bad_request"
+        )
+
+
 def require_device(device: str) -> None:
     """Raise BuildError where torch is not installed or has no such device."""
+    if not re.fullmatch(r"cpu|cuda(:\d+)?", device):
+        raise BuildError(f"--device is {device!r}: take cpu, cuda or cuda:N", "bad_request")
     if device.startswith("cuda") and not needs("torch").cuda.is_available():
         raise BuildError(
             f"torch sees no {device} here: leave --device out, or see `voice doctor`",

@@ -14,11 +14,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from engines.build.exported import read_exported
-from engines.build.fidelity import compare, require_faithful
+from engines.build.fidelity import compare, require_faithful, require_limits
 from engines.build.manifest import Manifest, record, versions, write_manifest
 from engines.build.output import new_folder
 from engines.build.source import CONFIG, TOKENIZER, Checkpoint, load_model, locate
-from engines.build.steps import BuildError, Quiet, Steps, needs, require_device, step
+from engines.build.steps import (
+    MOST_SEED,
+    BuildError,
+    Quiet,
+    Steps,
+    needs,
+    require_device,
+    require_within,
+    step,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -49,11 +58,18 @@ class WhisperBuild:
 def build_whisper(build: WhisperBuild, steps: Steps | None = None) -> Manifest:
     """Make the folder ``build.out``. Raises EngineError; nothing half-made is left then."""
     steps = steps or Quiet()
+    require_within("seed", build.seed, 0, MOST_SEED)
+    require_limits(max_kl=build.max_kl, min_agreement=build.min_agreement)
     require_device(build.device)
     needs("transformers")
     checkpoint = locate(build.model, build.revision, "whisper", steps)
     checkpoint.require(*NEEDED)
-    with new_folder(build.out, force=build.force, needed_bytes=checkpoint.bytes) as folder:
+    with new_folder(
+        build.out,
+        force=build.force,
+        needed_bytes=checkpoint.bytes,
+        reads=[checkpoint.folder],
+    ) as folder:
         return _build(build, checkpoint, folder, steps)
 
 

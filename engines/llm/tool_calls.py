@@ -18,6 +18,7 @@ from engines.ports import Delta, EngineError, Message, TextDelta, Tool, ToolCall
 
 _OPEN: Final = "<tool_call>"
 _CLOSE: Final = "</tool_call>"
+_UNREADABLE: Final = (msgspec.DecodeError, RecursionError)
 
 
 def as_template_message(message: Message) -> dict[str, Any]:
@@ -33,7 +34,7 @@ def as_template_message(message: Message) -> dict[str, Any]:
 def _template_call(call: ToolCall) -> dict[str, Any]:
     try:
         arguments: Any = msgspec.json.decode(call.arguments or "{}")
-    except msgspec.DecodeError:
+    except _UNREADABLE:
         arguments = call.arguments
     function = {"name": call.name, "arguments": arguments}
     return {"id": call.id, "type": "function", "function": function}
@@ -122,7 +123,7 @@ class AnswerText:
     def _as_call(self, written: str, *, any_name: bool = False) -> ToolCallDelta | None:
         try:
             call = msgspec.json.decode(written.strip())
-        except msgspec.DecodeError:
+        except _UNREADABLE:
             return None
         name = call.get("name") if isinstance(call, dict) else None
         if not isinstance(name, str) or not (any_name or name in self._tools):

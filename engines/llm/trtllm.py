@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from engines.checkpoints import located
 from engines.llm.detokenizing import Detokenizer
 from engines.llm.tool_calls import AnswerText, as_template_message, as_template_tool
 from engines.llm.window import recent
@@ -61,7 +62,7 @@ def create(options: Options, models: ModelStore) -> TrtLlm:
             f"an answer of {options.max_tokens} tokens leaves nothing of the {options.context} for "
             "its question: set a smaller max_tokens, or a larger context",
         )
-    return TrtLlm(options, models.locate(options.model))
+    return TrtLlm(options, located(_NAME, options.model, models))
 
 
 class TrtLlm:

@@ -100,18 +100,29 @@ class Completions:
         body = cast("AsyncGenerator[bytes, None]", response.aiter_raw())
         try:
             while not answer.done:
-                async with self._within():
-                    data = await anext(body, None)
-                tokens = answer.finish() if data is None else answer.feed(data)
+                tokens, ended = await self._next(body, answer)
                 if tokens:
                     yield tokens
-                if data is None:
+                if ended:
                     return
             answer.finish()
             await drain(body)
         finally:
             await body.aclose()
             await response.aclose()
+
+    async def _next(self, body: AsyncIterator[bytes], answer: TokenReader) -> tuple[Tokens, bool]:
+        """The next tokens, and whether the body has ended.
+
+        The time for them goes on while comments and empty events come: those keep a connection
+        alive, and make no sound.
+        """
+        async with self._within():
+            while True:
+                data = await anext(body, None)
+                tokens = answer.finish() if data is None else answer.feed(data)
+                if tokens or answer.done or data is None:
+                    return tokens, data is None
 
     async def _send(self, request: httpx.Request) -> httpx.Response:
         response = await self._client.send(request, stream=True)
@@ -138,7 +149,7 @@ class Completions:
                 yield
         except (TimeoutError, httpx.TimeoutException):
             raise failure(
-                "timeout", f"{self._shown_url} sent nothing for {limit:g} s: is it overloaded?"
+                "timeout", f"{self._shown_url} sent no token for {limit:g} s: is it overloaded?"
             ) from None
         except httpx.ConnectError as error:
             raise failure(
@@ -149,6 +160,9 @@ class Completions:
             raise failure(
                 "unavailable", f"the connection to {self._shown_url} broke ({what})"
             ) from None
+
+        except httpx.DecodingError as error:
+            raise failure("bad_response", f"{self._shown_url} sent garbage: {error}") from None
 
     def _without_key(self, text: str) -> str:
         return without_key(text, self._options.api_key)

@@ -173,7 +173,7 @@ class TokenReader:
         self.started = True
         tokens: list[int] = []
         for choice in chunk.choices or ():
-            self._finished = self._finished or choice.finish_reason is not None
+            self._finished = self._finished or _is_end(choice.finish_reason)
             if choice.token_ids is not None:
                 self._gives_ids = True
                 tokens += choice.token_ids
@@ -190,6 +190,12 @@ class TokenReader:
         begin = rest.rfind("<")
         self._text = rest[begin:] if begin >= 0 and len(rest) - begin < _LONGEST else ""
         return [CUSTOM_TOKEN_0 + int(match[1]) for match in found]
+
+
+def _is_end(reason: str | None) -> bool:
+    if reason and reason not in ("stop", "length"):
+        raise failure("failed", f"the server gave the answer up ({reason}): look into its log")
+    return bool(reason)
 
 
 def _stream_error(chunk: _Chunk, event: bytes) -> EngineError:

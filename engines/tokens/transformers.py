@@ -14,8 +14,9 @@ import hashlib
 import inspect
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
+from engines.checkpoints import load_whole, located
 from engines.ports import EngineError, Priority, SlotGrammar, TokenRequest, Tokens
 from engines.workers import Workers
 
@@ -32,7 +33,7 @@ _STRIDE: Final = 7
 
 def create_source(options: Options, models: ModelStore) -> Transformers:
     """The contract of a token source: loads nothing yet."""
-    return Transformers(models.locate(options.model), options.device)
+    return Transformers(located(_NAME, options.model, models), options.device)
 
 
 class Transformers:
@@ -214,17 +215,16 @@ def uniform(seed: int, place: int) -> float:
 
 def _load(where: str, device: str) -> Any:
     try:
-        import torch
-        from transformers import AutoModelForCausalLM
+        import torch  # noqa: F401 - asked for here, to be told how to get it
+        import transformers  # noqa: F401
     except ImportError as error:
         raise EngineError(
             _NAME, "unavailable", f"{error}: install antiphon[orpheus] to have it"
         ) from error
-    dtype = torch.float32 if device == "cpu" else torch.bfloat16
+    dtype = "float32" if device == "cpu" else "bfloat16"
     try:
-        model = AutoModelForCausalLM.from_pretrained(where, dtype=dtype)
-        return cast("Any", model).to(device).eval()
-    except (OSError, ValueError, RuntimeError) as error:
+        return load_whole("AutoModelForCausalLM", where, dtype).to(device).eval()
+    except (AssertionError, RuntimeError, ValueError) as error:
         raise EngineError(
             _NAME, "unavailable", f"cannot load {where} ({error}): see to [tts] model and device"
         ) from error

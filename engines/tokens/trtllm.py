@@ -11,6 +11,7 @@ from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanage
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from engines.checkpoints import located
 from engines.ports import Load, SlotGrammar, TokenRequest, Tokens
 from engines.trtllm import Runtime, Written, decoder_arguments
 from engines.tts.orpheus_tokens import seed_of
@@ -36,7 +37,7 @@ class Options(Protocol):
 
 def create_source(options: Options, models: ModelStore) -> TrtLlmTokens:
     """The contract of a token source: loads nothing yet."""
-    return TrtLlmTokens(models.locate(options.model), options)
+    return TrtLlmTokens(located(_NAME, options.model, models), options)
 
 
 class TrtLlmTokens:
@@ -83,7 +84,8 @@ class TrtLlmTokens:
         prompt = list(request.prompt)
         sampling = self._runtime.sampling(
             end_id=request.stop,
-            max_tokens=request.max_tokens,
+            # The engine refuses more than its context, rather than stop there.
+            max_tokens=max(1, min(request.max_tokens, _CONTEXT - len(prompt))),
             temperature=request.temperature,
             top_p=request.top_p,
             repetition_penalty=request.repetition_penalty,

@@ -241,7 +241,7 @@ def _load_decoder(options: Options) -> SnacDecoder:
             early=options.early,
             compiled=options.compiled,
         )
-    except (RuntimeError, ValueError) as error:
+    except (AssertionError, RuntimeError, ValueError) as error:  # the first where CUDA is lacking
         raise EngineError(
             _NAME, "unavailable", f"no decoder on {options.device} ({error}): see to [tts] device"
         ) from error

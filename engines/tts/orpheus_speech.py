@@ -122,7 +122,8 @@ class Speech:
 
     async def _frames(self, request: TokenRequest) -> AsyncGenerator[Frame, None]:
         """The frames of a piece. While the buffer is full, the source is left: no source can
-        pause, but each can go on from the tokens there are, whose keys and values it has kept."""
+        pause, but each can go on from the tokens there are, whose keys and values it has kept.
+        One that heeds no limit is left too, or it would never end."""
         made: list[int] = []
         while len(made) < request.max_tokens:
             left = request.max_tokens - len(made)
@@ -130,9 +131,12 @@ class Speech:
             parser = FrameParser()
             async with self._source.open(leg) as chunks:
                 async for chunk in chunks:
+                    left -= len(chunk)
                     for frame in parser.feed(chunk):
                         made += ids_of(frame)
                         yield frame
+                    if left <= 0:
+                        return
                     if self._buffer.full:
                         break
                 else:

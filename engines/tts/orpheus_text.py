@@ -32,6 +32,7 @@ _SHORT_S: Final = 1.0
 
 _TAG: Final = re.compile(r"<[a-z]+>")
 _MARKUP: Final = re.compile(r"<[^<>\s][^<>]{0,63}>")
+_UNSPEAKABLE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _UNIT: Final = re.compile(r"<[a-z]+>|.", re.DOTALL)
 
 # A cut is made behind the blank, but never before a tag, which belongs to what precedes it.
@@ -52,8 +53,10 @@ def speakable(text: str, tags: Collection[str]) -> str:
     """``text`` on one line, with no markup but these ``tags``.
 
     What else stands between angle brackets goes: to the tokenizer it may be a control token, and
-    then whoever writes the text would write the prompt.
+    then whoever writes the text would write the prompt. Control characters go too, and halves of
+    characters, at which the tokenizer fails.
     """
+    text = _UNSPEAKABLE.sub(" ", text)
     kept = _MARKUP.sub(lambda found: found[0] if found[0][1:-1] in tags else " ", text)
     return " ".join(kept.split())
 

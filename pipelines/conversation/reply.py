@@ -31,7 +31,7 @@ from pipelines.conversation.events import (
     ReplyText,
     ReplyToolCall,
 )
-from pipelines.conversation.phrases import PhraseSplitter
+from pipelines.speaking.phrases import PhraseSplitter
 
 T = TypeVar("T")
 

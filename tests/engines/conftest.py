@@ -189,3 +189,10 @@ def trtllm(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     yield importlib.import_module("tensorrt_llm.pretend")
     for name in [name for name in sys.modules if name.split(".")[0] == "tensorrt_llm"]:
         del sys.modules[name]
+
+
+@pytest.fixture
+def serve_http(monkeypatch: pytest.MonkeyPatch):
+    """``async with serve_http(answer) as server``: see tests/fakes/http_server.py."""
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "fakes")
+    return importlib.import_module("http_server").serve_http

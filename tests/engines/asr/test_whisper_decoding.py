@@ -155,3 +155,7 @@ def test_the_language_of_the_clip_goes_before_that_of_the_options(vocabulary):
     english = Vocabulary("whisper", tiny_tokenizer(), multilingual=False)
     _, (attempt,) = run(english, ["Ask."], clip(language="de"))
     assert attempt.language == "en"
+
+
+def test_half_a_character_in_what_was_said_before_is_no_fault(vocabulary):
+    assert vocabulary.history("one \ud800 two") == vocabulary.history("one ? two")

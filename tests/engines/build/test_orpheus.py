@@ -1,6 +1,7 @@
 """``voice build orpheus`` end to end on a tiny model; a result that is wrong is not kept."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -154,3 +155,29 @@ def test_a_package_that_is_missing_is_told_before_anything_is_fetched(build, mon
     monkeypatch.setattr(under_test, "locate", None)
     with pytest.raises(BuildError, match="needs modelopt"):
         build_orpheus(replace(build, model="owner/name"))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"seed": -1}, {"seed": 2**64}, {"max_kl": float("nan")}, {"min_agreement": 2.0}],
+)
+def test_a_number_out_of_bounds_is_refused_before_anything_is_read(build, changed):
+    with pytest.raises(BuildError, match="has to be from 0 to") as caught:
+        build_orpheus(replace(build, model="/nowhere", **changed))
+    assert caught.value.code == "bad_request"
+
+
+def test_a_build_never_replaces_its_own_source(build, orpheus):
+    with pytest.raises(BuildError, match="which the build reads"):
+        build_orpheus(replace(build, out=orpheus, force=True, precision="bf16"))
+    assert (orpheus / "model.safetensors").exists()
+
+
+def test_a_source_that_lacks_weights_is_refused(build, orpheus, tmp_path):
+    lacking = tmp_path / "lacking"
+    shutil.copytree(orpheus, lacking)
+    config = json.loads((lacking / "config.json").read_bytes())
+    (lacking / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 2}))
+    with pytest.raises(BuildError, match=r"lack 9 of the weights .*is it a whole checkpoint"):
+        build_orpheus(replace(build, model=str(lacking), precision="bf16"))
+    assert not build.out.exists()

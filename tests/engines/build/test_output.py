@@ -1,6 +1,7 @@
 """The folder is there whole, or as it was before."""
 
 import errno
+import fcntl
 import shutil
 from collections import namedtuple
 
@@ -15,9 +16,10 @@ def out(tmp_path):
     return tmp_path / "models" / "built"
 
 
-def build(out, content="new", *, force=False, needed=0):
-    with new_folder(out, force=force, needed_bytes=needed) as folder:
+def build(out, content="new", *, force=False, needed=0, reads=()):
+    with new_folder(out, force=force, needed_bytes=needed, reads=reads) as folder:
         assert folder.parent == out.parent
+        (folder / "config.json").write_text("{}")
         (folder / "file").write_text(content)
 
 
@@ -115,3 +117,72 @@ def test_errors_of_the_system_that_are_of_no_file_are_not_reworded(out):
         new_folder(out, force=False, needed_bytes=0),
     ):
         raise OSError("broken")
+
+
+def test_only_a_model_is_replaced(out):
+    out.mkdir(parents=True)
+    (out / "thesis.txt").write_text("years of work")
+    with pytest.raises(BuildError, match=r"holds no model .*--force does not replace it"):
+        build(out, force=True)
+    assert (out / "thesis.txt").read_text() == "years of work"
+
+
+@pytest.mark.parametrize("read", [".", "source", "texts.jsonl"])
+def test_what_a_build_reads_is_not_replaced_by_it(out, read):
+    build(out, "old")
+    with pytest.raises(BuildError, match="which the build reads, and would be replaced"):
+        build(out, force=True, reads=[out / read])
+    assert (out / "file").read_text() == "old"
+
+
+def test_behind_a_link_the_folder_itself_is_replaced(out):
+    build(out, "old")
+    link = out.with_name("link")
+    link.symlink_to(out)
+    build(link, force=True)
+    assert link.is_symlink()
+    assert (out / "file").read_text() == "new"
+    assert {path.name for path in out.parent.iterdir()} == {"built", "link"}
+
+
+@pytest.mark.parametrize("moment", ["building", "moving", "clearing"])
+def test_what_a_killed_build_left_is_cleared_by_the_next_and_never_taken_for_whole(out, moment):
+    left = out.with_name(".built.building")
+    stepped_aside = out.with_name(".built.building.old")
+    (left / "shards").mkdir(parents=True)
+    (left / "half").write_text("half")
+    if moment != "building":
+        stepped_aside.mkdir()
+        (stepped_aside / "file").write_text("older")
+    if moment == "clearing":
+        build(out, "old")
+        stepped_aside.mkdir(exist_ok=True)
+    build(out, force=True)
+    assert {path.name for path in out.iterdir()} == {"config.json", "file"}
+    assert (out / "file").read_text() == "new"
+    assert [path.name for path in out.parent.iterdir()] == ["built"]
+
+
+def test_two_builds_of_one_folder_do_not_mix(out):
+    with new_folder(out, force=False, needed_bytes=0) as folder:
+        (folder / "file").write_text("first")
+        with pytest.raises(BuildError, match="another build is making"):
+            build(out, "second")
+        assert (folder / "file").read_text() == "first"
+    assert (out / "file").read_text() == "first"
+
+
+def test_a_folder_that_moves_into_place_just_now_is_not_emptied(out, monkeypatch):
+    """The lock is had in the instant after the other build has renamed what it locks."""
+    made, flock = out.with_name(".built.building"), fcntl.flock
+
+    def moves_first(held, how):
+        made.rename(out)
+        flock(held, how)
+
+    made.mkdir(parents=True)
+    (made / "file").write_text("whole")
+    monkeypatch.setattr(fcntl, "flock", moves_first)
+    with pytest.raises(BuildError, match="another build is making"):
+        build(out)
+    assert (out / "file").read_text() == "whole"

@@ -168,3 +168,10 @@ def test_a_full_cache_is_no_fault_of_the_hub(told, hub):
     hub(OSError(28, "No space left on device", "cache/blob"))
     with pytest.raises(OSError, match="No space left"):
         locate("owner/name", "", "llama", told)
+
+
+@pytest.mark.parametrize("weight_map", [[], {}, {"a": 3, "b": "x"}, None])
+def test_an_index_that_names_no_weights_is_refused(folder, told, weight_map):
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
+    with pytest.raises(BuildError, match=r"index\.json names no files of weights: fetch it again"):
+        _ = locate(str(folder), "", "llama", told).weights

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engines.build.steps import BuildError, Quiet, needs, require_device, step
+from engines.build.steps import BuildError, Quiet, needs, require_device, require_within, step
 from engines.ports import EngineError
 
 
@@ -33,3 +33,18 @@ def test_a_device_that_is_not_there_is_refused(monkeypatch):
     require_device("cpu")
     with pytest.raises(BuildError, match="no cuda:1 here"):
         require_device("cuda:1")
+
+
+@pytest.mark.parametrize("device", ["meta", "nonsense", "cuda:x", ""])
+def test_what_is_no_device_to_build_on_is_refused(device):
+    with pytest.raises(BuildError, match="take cpu, cuda or cuda:N") as caught:
+        require_device(device)
+    assert caught.value.code == "bad_request"
+
+
+@pytest.mark.parametrize("value", [-1, 2.5, float("nan")])
+def test_a_number_has_its_bounds(value):
+    require_within("max-kl", 0, 0, 2)
+    require_within("max-kl", 2, 0, 2)
+    with pytest.raises(BuildError, match=r"--max-kl is .*, and has to be from 0 to 2"):
+        require_within("max-kl", value, 0, 2)

@@ -1,6 +1,7 @@
 """``voice build whisper`` end to end on a tiny model."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -83,3 +84,11 @@ def test_a_limit_that_16_bits_do_not_keep_is_refused(build):
     with pytest.raises(BuildError, match="too far from its source"):
         build_whisper(replace(build, max_kl=1e-12))
     assert not build.out.exists()
+
+
+def test_rules_that_cannot_be_read_are_refused(whisper, tmp_path):
+    broken = tmp_path / "broken"
+    shutil.copytree(whisper, broken)
+    (broken / "generation_config.json").write_text('{"suppress_tok')
+    with pytest.raises(BuildError, match=r"generation_config\.json cannot be read.*fetch it again"):
+        build_whisper(WhisperBuild(model=str(broken), out=tmp_path / "out"))

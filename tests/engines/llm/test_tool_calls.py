@@ -141,3 +141,19 @@ def test_an_answer_of_a_tool_names_its_call() -> None:
 def test_a_tool_without_parameters_takes_none() -> None:
     function = as_template_tool(Tool("time"))["function"]
     assert function["parameters"] == {"type": "object", "properties": {}}
+
+
+def test_a_call_that_nests_without_end_is_unreadable_and_no_bug():
+    text = AnswerText("llm", ["f"])
+    with pytest.raises(EngineError, match="cannot be read") as caught:
+        list(text.feed('<tool_call>{"name": "f", "arguments": ' + "[" * 5000 + "</tool_call>"))
+    assert caught.value.code == "bad_response"
+    text = AnswerText("llm", ["f"])
+    written = '{"name": "f", "arguments": ' + "[" * 5000
+    assert [*text.feed(written), *text.finish()] == [TextDelta(written)]
+
+
+def test_arguments_that_nest_without_end_go_to_the_template_as_they_are():
+    call = ToolCall("1", "f", "[" * 5000)
+    body = as_template_message(Message("assistant", "", (call,)))
+    assert body["tool_calls"][0]["function"]["arguments"] == "[" * 5000

@@ -1,6 +1,7 @@
 """Tokens over HTTP, from servers that are as strict as vLLM, trtllm-serve and llama.cpp are."""
 
 import asyncio
+import itertools
 import json
 from contextlib import asynccontextmanager
 
@@ -14,6 +15,8 @@ from engines.tts.orpheus import Options
 STOP = 128_258
 REQUEST = TokenRequest((128_259, 128_000, 7), 700, STOP, seed=11)
 TOKENS = [128_266, 132_363, 136_460, 140_557, 144_654, 148_751, 152_848]
+HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+FRAMED = b"%x\r\n%b\r\n"
 KEY = "sk-very-secret-0123456789"
 
 _INTS = ("prompt", "stop_token_ids")
@@ -51,8 +54,8 @@ def text_of(tokens):
 
 
 class CompletionServer:
-    """Answers with ``tokens`` the way its kind does; ``script`` overrides the bytes of the body,
-    in which an Event is waited for, and None hangs."""
+    """Answers with ``tokens`` the way its kind does; ``script`` overrides the steps of the body,
+    ``status`` that of the answer, and ``models`` the list of models."""
 
     def __init__(self, kind, tokens=TOKENS):
         self.kind = kind
@@ -60,37 +63,19 @@ class CompletionServer:
         self.script = None
         self.status = "200 OK"
         self.requests = []
-        self.headers = []
-        self.connections = 0
-        self.asked = asyncio.Event()
-        self.gone = asyncio.Event()
+        listed = {"data": [{"id": "orpheus-3b", "owned_by": OWNERS[kind]}]}
+        self.models = [*self.whole([json.dumps(listed).encode()])]
 
-    async def serve(self, reader, writer):
-        self.connections += 1
-        try:
-            while True:
-                lines = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
-                headers = dict(line.lower().split(": ", 1) for line in lines[1:] if line)
-                body = await reader.readexactly(int(headers.get("content-length", 0)))
-                self.headers.append(headers)
-                await self.answer(lines[0], body, reader, writer)
-        except (asyncio.IncompleteReadError, ConnectionError):
-            self.gone.set()
-        finally:
-            writer.close()
-
-    async def answer(self, line, body, reader, writer):
+    def answer(self, line, _headers, body):
         if line.startswith("GET /v1/models "):
-            listed = {"data": [{"id": "orpheus-3b", "owned_by": OWNERS[self.kind]}]}
-            return await self.send(writer, [json.dumps(listed).encode()], reader)
+            return self.models
         assert line.startswith("POST /v1/completions ")
         asked = json.loads(body)
         self.requests.append(asked)
-        self.asked.set()
         if fault := self.fault(asked):
             self.status = "400 Bad Request"
-            return await self.send(writer, [json.dumps({"message": fault}).encode()], reader)
-        return await self.send(writer, self.script or self.events(asked), reader)
+            return self.whole([json.dumps({"message": fault}).encode()])
+        return self.whole(self.script or self.events(asked))
 
     def fault(self, asked):
         schema = SCHEMAS[self.kind]
@@ -127,32 +112,30 @@ class CompletionServer:
         chunk = {"id": "cmpl-1", "object": "text_completion", "choices": [choice]}
         return b"data: " + json.dumps(chunk).encode() + b"\n\n"
 
-    async def send(self, writer, steps, reader):
-        writer.write(f"HTTP/1.1 {self.status}\r\nTransfer-Encoding: chunked\r\n\r\n".encode())
+    def whole(self, steps):
+        """A response of these steps, its pieces framed."""
+        yield HEAD.replace(b"200 OK", self.status.encode())
         for step in steps:
-            if step is None:
-                await reader.readexactly(1)
-            elif isinstance(step, asyncio.Event):
-                await step.wait()
-            else:
-                writer.write(f"{len(step):x}\r\n".encode() + step + b"\r\n")
-                await writer.drain()
-        writer.write(b"0\r\n\r\n")
+            yield FRAMED % (len(step), step) if isinstance(step, bytes) else step
+        yield b"0\r\n\r\n"
 
 
-@asynccontextmanager
-async def asking(kind="vllm", *, warm=True, **options):
-    server = CompletionServer(kind)
-    listener = await asyncio.start_server(server.serve, "127.0.0.1", 0)
-    port = listener.sockets[0].getsockname()[1]
-    source = create_source(Options(base_url=f"http://127.0.0.1:{port}/v1", **options), ModelStore())
-    try:
-        if warm:
-            await source.warm_up()
-        yield server, source
-    finally:
-        await source.close()
-        listener.close()
+@pytest.fixture
+def asking(serve_http):
+    @asynccontextmanager
+    async def asking(kind="vllm", *, warm=True, **options):
+        said = CompletionServer(kind)
+        async with serve_http(said.answer) as server:
+            said.http = server
+            source = create_source(Options(base_url=f"{server.url}/v1", **options), ModelStore())
+            try:
+                if warm:
+                    await source.warm_up()
+                yield said, source
+            finally:
+                await source.close()
+
+    return asking
 
 
 async def chunks_of(source, request=REQUEST):
@@ -171,7 +154,7 @@ async def error_of(source):
 
 
 @pytest.mark.parametrize("kind", SCHEMAS)
-async def test_each_server_is_found_out_and_asked_in_its_own_words(kind):
+async def test_each_server_is_found_out_and_asked_in_its_own_words(asking, kind):
     async with asking(kind) as (server, source):
         assert await tokens_of(source) == TOKENS
         chunks = await chunks_of(source)
@@ -180,21 +163,21 @@ async def test_each_server_is_found_out_and_asked_in_its_own_words(kind):
     assert (sent["model"], sent["prompt"]) == ("orpheus-3b", [128_259, 128_000, 7])
 
 
-async def test_a_server_that_is_named_need_not_be_found_out():
+async def test_a_server_that_is_named_need_not_be_found_out(asking):
     options = {"server": "llama.cpp", "served_model": "mine", "api_key": KEY}
     async with asking("llama.cpp", warm=False, **options) as (server, source):
         assert await tokens_of(source) == TOKENS
     assert server.requests[0]["model"] == "mine"
-    assert server.headers[0]["authorization"] == f"bearer {KEY}"
+    assert server.http.requests[0][1]["authorization"] == f"bearer {KEY}"
 
 
-async def test_extra_fields_go_along():
+async def test_extra_fields_go_along(asking):
     async with asking("vllm", extra_body={"top_p": 0.5}) as (server, source):
         await tokens_of(source)
     assert server.requests[0]["top_p"] == 0.5
 
 
-async def test_the_first_tokens_come_while_the_rest_is_still_unwritten():
+async def test_the_first_tokens_come_while_the_rest_is_still_unwritten(asking):
     async with asking() as (server, source):
         rest = asyncio.Event()
         first, *others = server.events({})
@@ -206,32 +189,33 @@ async def test_the_first_tokens_come_while_the_rest_is_still_unwritten():
     assert got == TOKENS
 
 
-async def test_the_next_request_uses_the_same_connection():
+async def test_the_next_request_uses_the_same_connection(asking):
     async with asking() as (server, source):
         for _ in range(4):
             assert await tokens_of(source) == TOKENS
-    assert server.connections == 1
+    assert server.http.connections == 1
 
 
-async def test_leaving_the_context_closes_the_connection():
+async def test_leaving_the_context_closes_the_connection(asking):
     async with asking() as (server, source):
         server.script = [server.events({})[0], None]
         async with source.open(REQUEST) as chunks:
             await anext(chunks)
         async with asyncio.timeout(5):
-            await server.gone.wait()
+            await server.http.gone.wait()
 
 
-async def test_cancelling_the_reader_closes_the_connection():
+async def test_cancelling_the_reader_closes_the_connection(asking):
     async with asking() as (server, source):
         server.script = [None]
+        server.http.asked.clear()
         reader = asyncio.create_task(tokens_of(source))
         async with asyncio.timeout(5):
-            await server.asked.wait()
+            await server.http.asked.wait()
             reader.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await reader
-            await server.gone.wait()
+            await server.http.gone.wait()
 
 
 @pytest.mark.parametrize(
@@ -244,7 +228,7 @@ async def test_cancelling_the_reader_closes_the_connection():
         ("503 Service Unavailable", "unavailable"),
     ],
 )
-async def test_a_refusal_is_told_in_the_server_s_words_without_the_key(status, code):
+async def test_a_refusal_is_told_in_the_server_s_words_without_the_key(asking, status, code):
     async with asking(api_key=KEY) as (server, source):
         server.status = status
         server.script = [json.dumps({"error": {"message": f"no, {KEY}"}}).encode()]
@@ -253,28 +237,52 @@ async def test_a_refusal_is_told_in_the_server_s_words_without_the_key(status, c
     assert "no, [api key]" in error.message
 
 
-async def test_a_field_that_a_server_does_not_know_is_told():
+async def test_a_field_that_a_server_does_not_know_is_told(asking):
     async with asking("trtllm", extra_body={"return_token_ids": True}) as (_, source):
         error = await error_of(source)
     assert error.code == "bad_request"
     assert "return_token_ids" in error.message
 
 
-async def test_silence_is_a_timeout():
+async def test_silence_is_a_timeout(asking):
     async with asking(timeout_s=0.05) as (server, source):
         server.script = [server.events({})[0], None]
         error = await error_of(source)
     assert error.code == "timeout"
 
 
-async def test_a_connection_that_breaks_is_unavailable():
+@pytest.mark.parametrize(
+    "alive", [b": ping\n\n", b"d", b'data: {"choices": [{"token_ids": []}]}\n\n']
+)
+async def test_what_only_keeps_the_connection_alive_is_no_answer(asking, alive):
+    async with asking(timeout_s=0.05) as (server, source):
+        server.script = itertools.repeat(alive)
+        async with asyncio.timeout(5):
+            assert (await error_of(source)).code == "timeout"
+
+
+async def test_an_answer_that_the_server_gives_up_is_no_whole_one(asking):
     async with asking() as (server, source):
+        first, *_ = server.events({})
+        server.script = [first, server.event("", [], "abort"), b"data: [DONE]\n\n"]
+        error = await error_of(source)
+    assert error.code == "failed"
+    assert "(abort)" in error.message
 
-        async def hang_up(writer, steps, reader):
-            writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nda")
-            writer.close()
 
-        server.send = hang_up
+async def test_a_list_of_models_that_cannot_be_unpacked_is_told(asking):
+    async with asking(warm=False) as (server, source):
+        server.models = [
+            b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nxyz"
+        ]
+        with pytest.raises(EngineError, match="sent garbage") as caught:
+            await source.warm_up()
+    assert caught.value.code == "bad_response"
+
+
+async def test_a_connection_that_breaks_is_unavailable(asking):
+    async with asking() as (server, source):
+        server.script = [server.events({})[0], ...]
         assert (await error_of(source)).code == "unavailable"
 
 
@@ -286,19 +294,15 @@ async def test_where_nobody_listens_it_is_unavailable():
     await source.close()
 
 
-async def test_before_the_server_is_known_nothing_is_asked():
+async def test_before_the_server_is_known_nothing_is_asked(asking):
     async with asking(warm=False) as (server, source):
         assert (await error_of(source)).code == "unavailable"
     assert server.requests == []
 
 
-async def test_a_server_without_models_must_be_told_which():
+async def test_a_server_without_models_must_be_told_which(asking):
     async with asking(warm=False) as (server, source):
-
-        async def nothing(writer, steps, reader):
-            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
-
-        server.send = nothing
+        server.models = [b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"]
         with pytest.raises(EngineError, match="served_model"):
             await source.warm_up()
 

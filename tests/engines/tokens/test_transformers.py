@@ -1,6 +1,8 @@
 """Tokens from transformers: constrained, drawn by place, in turn."""
 
 import asyncio
+import json
+import shutil
 
 import pytest
 import torch
@@ -39,6 +41,11 @@ async def source(folder):
 
 def request(seed=0, *, prompt=PROMPT, max_tokens=210, **more):
     return TokenRequest(prompt, max_tokens, STOP, seed=seed, grammar=GRAMMAR, **more)
+
+
+def change(folder, **values):
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_bytes()), **values}))
 
 
 async def tokens_of(source, asked):
@@ -187,3 +194,26 @@ async def test_a_token_outside_the_vocabulary_is_a_failure_not_a_crash(source):
 
 def test_another_name_than_a_folder_s_is_the_hub_s():
     assert create_source(Options(model="someone/orpheus"), ModelStore())._where == "someone/orpheus"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda f: (f / "model.safetensors").write_bytes(b"\x00" * 4),
+        lambda f: (f / "model.safetensors").write_bytes(
+            (f / "model.safetensors").read_bytes()[:100_000]
+        ),
+        lambda f: change(f, hidden_size="wide"),
+        lambda f: change(f, num_attention_heads=0),
+        lambda f: change(f, num_hidden_layers=2),
+    ],
+)
+async def test_a_checkpoint_that_is_broken_is_refused_in_words(folder, tmp_path, damage):
+    broken = tmp_path / "broken"
+    shutil.copytree(folder, broken)
+    damage(broken)
+    source = create_source(Options(model=str(broken), device="cpu"), ModelStore())
+    with pytest.raises(EngineError, match=r"cannot load .*see to \[tts\] model") as caught:
+        await source.warm_up()
+    assert caught.value.code == "unavailable"
+    await source.close()

@@ -171,3 +171,15 @@ async def test_under_the_overlap_scheduler_it_would_be_one_behind(trtllm, tmp_pa
     tokens = await everything(source, request(grammar=GRAMMAR, max_tokens=3))
     assert [token for (token,) in tokens] == [ROUND[0], ROUND[0], ROUND[1]]
     await source.close()
+
+
+async def test_no_more_is_asked_for_than_the_context_holds(source, trtllm) -> None:
+    asked = []
+
+    def script(ids, params):
+        asked.append(params.max_tokens)
+        return []
+
+    trtllm.script = script
+    await everything(source, request(prompt=(1,) * 4000, max_tokens=5000))
+    assert asked == [96]

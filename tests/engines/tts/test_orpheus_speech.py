@@ -1,6 +1,7 @@
 """A request being spoken: tokens to audio, held back, and made again where it went wrong."""
 
 import asyncio
+import itertools
 import random
 
 import numpy as np
@@ -216,3 +217,16 @@ async def test_stopping_frees_decoder_and_source_while_a_frame_is_being_decoded(
     with pytest.raises(asyncio.CancelledError):
         await speaking.task
     assert (tokens.open_now, codec.open_now) == (0, 0)
+
+
+@pytest.mark.parametrize("watched", [True, False])
+@pytest.mark.parametrize("endless", ["audio", "text"])
+async def test_a_source_that_heeds_no_limit_is_left(tokens, codec, watched, endless):
+    frames = speech(100)
+    ids = itertools.cycle(ids_of(frame) if endless == "audio" else (5, 6, 7) for frame in frames)
+    tokens.script = lambda request: ids
+    async with asyncio.timeout(5):
+        speaking = Speaking(tokens, codec, [piece(max_tokens=70)], retries=0, watched=watched)
+        await speaking.task
+    assert tokens.open_now == codec.open_now == 0
+    assert speaking.buffer.written == (10 * FRAME_SAMPLES if endless == "audio" else 0)

@@ -106,3 +106,14 @@ def test_what_is_taken_out_cannot_leave_a_control_token_behind():
 
 def test_a_less_than_sign_is_no_markup():
     assert speakable("3 < 4 and 5 > 2", TAGS) == "3 < 4 and 5 > 2"
+
+
+def test_control_characters_and_halves_of_characters_are_not_spoken():
+    assert speakable("a\x00b\ud800c\x85d\x1b\x7fe", TAGS) == "a b c d e"
+
+
+@pytest.mark.parametrize("between", ["\x00", "\x1f", "\ud800", "\u200b", " ", "<laugh>"])
+def test_nothing_that_is_taken_out_makes_a_control_token_of_what_is_left(between):
+    for token in ("<|eot_id|>", "<custom_token_5>"):
+        for place in range(len(token) + 1):
+            assert token not in speakable(token[:place] + between + token[place:], TAGS)

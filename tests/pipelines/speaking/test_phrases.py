@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.conversation.phrases import PhraseSettings, PhraseSplitter
+from pipelines.speaking.phrases import PhraseSettings, PhraseSplitter
 
 
 def phrases(*deltas: str, settings: PhraseSettings | None = None) -> list[str]:
@@ -51,6 +51,10 @@ def later(text: str) -> list[str]:
         ("Visit https://example.com/a,b?c=d. Then sign in.", "Visit https://example.com/a,b?c=d."),
         ("1. Apples are red. 2. Pears are green.", "1. Apples are red."),
         ("好的。请问有什么问题？", "好的。"),
+        ("好的，我来帮您看一下订单。", "好的，"),
+        ("嗯，好的。", "嗯，好的。"),
+        ("---\nWell then, here it is: a list.", "---\n"),
+        ("Run `a, b` and then see. So", "Run `a, b`"),
         ("That sounds great", "That sounds great"),
     ],
 )
@@ -88,8 +92,32 @@ def test_the_sizes_of_the_first_phrase_can_be_set() -> None:
         ("Ask Mrs. Jones, e.g. by phone. Do.", ["Ask Mrs. Jones, e.g. by phone.", " Do."]),
         ("In the U.S. it is 3.5 percent. Here", ["In the U.S. it is 3.5 percent.", " Here"]),
         ("See www.example.com. Then call.", ["See www.example.com.", " Then call."]),
-        ("“Stop!” he said. (Really.) Yes.", ["“Stop!”", " he said.", " (Really.)", " Yes."]),
-        ("Wait… what?! No...", ["Wait…", " what?!", " No..."]),
+        ("“Stop!” he said. (Really.) Yes.", ["“Stop!” he said.", " (Really.)", " Yes."]),
+        ("“Stop!” He did. “Now”, I said.", ["“Stop!”", " He did.", " “Now”, I said."]),
+        ("Wait… what?! No...", ["Wait… what?!", " No..."]),
+        ("I wonder... Well. Maybe", ["I wonder...", " Well.", " Maybe"]),
+        ("Come at 3 p.m. on Monday. Or", ["Come at 3 p.m. on Monday.", " Or"]),
+        ("Come at 3 p.m. Monday. Or", ["Come at 3 p.m. Monday.", " Or"]),
+        ("Come at 3 p.m. Then we eat. Or", ["Come at 3 p.m.", " Then we eat.", " Or"]),
+        ("Come at 3 p.m.\nThen we eat.", ["Come at 3 p.m.\n", "Then we eat."]),
+        ("J. R. R. Tolkien wrote it. So", ["J. R. R. Tolkien wrote it.", " So"]),
+        ("Take vitamin C. It helps. So", ["Take vitamin C.", " It helps.", " So"]),
+        ("So do I. You know. Well", ["So do I.", " You know.", " Well"]),
+        ("On 123 Main St. in Troy. So", ["On 123 Main St. in Troy.", " So"]),
+        ("Acme Inc. Chairman Ed. So it", ["Acme Inc. Chairman Ed.", " So it"]),
+        ("See No. 5 first. No. It is", ["See No. 5 first.", " No.", " It is"]),
+        ("Get v2.1. Or 3.11.2. So", ["Get v2.1.", " Or 3.11.2.", " So"]),
+        ("It is 10 ft. tall. It", ["It is 10 ft. tall.", " It"]),
+        ("Wait 5 min. Then go.", ["Wait 5 min.", " Then go."]),
+        ("Since Nov. 30 it is. So", ["Since Nov. 30 it is.", " So"]),
+        ("Mail a.b@c.org. Or d@e.fr. So", ["Mail a.b@c.org.", " Or d@e.fr.", " So"]),
+        ("He sat. Rain fell. So", ["He sat.", " Rain fell.", " So"]),
+        ("Set `a. B` first. Then", ["Set `a. B` first.", " Then"]),
+        ("See [Dr. No. A film](x.y/z). Then", ["See [Dr. No. A film](x.y/z).", " Then"]),
+        ("Do:\n- **1. Go.** Now\n- b\n", ["Do:\n", "- **1. Go.**", " Now\n", "- b\n"]),
+        ("Do:\na. Go.\nii. Sit.\n", ["Do:\n", "a. Go.", "\nii. Sit."]),
+        ("## 2. On\n| a. B | c |\n", ["## 2. On\n", "| a. B | c |\n"]),
+        ("\n```py\na = 1\n```\n", ["\n```py\n", "a = 1\n", "```\n"]),
         ("You need:\n1. Salt.\n2. Oil. Mix", ["You need:\n", "1. Salt.", "\n2. Oil.", " Mix"]),
         ("A title\n\nA text", ["A title\n", "\nA text"]),
         ("你好！？「好。」他说。再见", ["你好！？", "「好。」", "他说。", "再见"]),
@@ -110,6 +138,15 @@ def test_an_overlong_sentence_is_cut_at_its_last_clause() -> None:
     ]
 
 
+def test_what_has_no_words_is_not_the_first_phrase() -> None:
+    assert phrases("---\n# Well then, here it is.")[:2] == ["---\n", "# Well then,"]
+
+
+def test_ideographs_count_in_pairs() -> None:
+    cut = phrases("Yes. " + "好" * 50 + "。", settings=PhraseSettings(most=10))
+    assert [len(phrase.strip()) for phrase in cut[1:]] == [20, 20, 11]
+
+
 def test_an_overlong_sentence_without_clauses_is_cut_hard() -> None:
     settings = PhraseSettings(most=3)
     assert phrases("Yes. a b c d e f", settings=settings) == ["Yes.", " a b c", " d e f"]
@@ -127,9 +164,10 @@ def test_blanks_are_no_phrase() -> None:
     assert phrases("Yes. \n ") == ["Yes."]
 
 
-@pytest.mark.parametrize(
-    "mark", ["...", "!", "。", "。」", '."', ", ", "\n", "a. ", "aaaa", "ส", "\t"]
-)
+MARKS = ["...", "!", "。", "。」", "，", "`", "[", "p.m. ", "... ", "No. ", '."', ", ", "\n", "a. "]
+
+
+@pytest.mark.parametrize("mark", [*MARKS, "aaaa", "ส", "\t"])
 def test_a_model_that_is_stuck_does_not_stall_the_loop(mark: str) -> None:
     started = time.perf_counter()
     phrases(*[mark] * 3_000)
@@ -140,6 +178,7 @@ def test_a_model_that_is_stuck_does_not_stall_the_loop(mark: str) -> None:
 # --- whatever the model writes --------------------------------------------------------------
 
 WORDS = (
+    "p.m. Then No. 5 J. `x [link ](u) A I. “so” “so.” it ```\n ... then St. 嗯， 的…… | - * "
     "the and to a Dr. e.g. 3.14 1. U.S. well, so: — - x—y end. really?! wait... no… (ok.) **b** "
     "你好， 好。」 吗？！ http://a.b/c,d tea milk"
 )
