@@ -304,15 +304,6 @@ class Measured(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class TurnRequest:
-    pcm: Pcm
-    call: str = ""
-
-
-EndOfTurn: TypeAlias = Engine[TurnRequest, float]
-
-
 # --- voice activity -------------------------------------------------------------------------
 
 FloatArray: TypeAlias = NDArray[np.float32]

@@ -46,7 +46,8 @@ class ServerConfig:
 
 @dataclass(frozen=True, slots=True)
 class AgentConfig:
-    """Who answers, unless a session says otherwise. ``language`` None lets Whisper detect it."""
+    """Who answers, unless a session says otherwise. ``language`` None lets Whisper detect it.
+    ``tools``: those of the server's own that the model may use, ``expect_answer``, ``hang_up``."""
 
     instructions: str = (
         "You are a friendly voice assistant. Answer in one or two short, spoken sentences."
@@ -55,6 +56,7 @@ class AgentConfig:
     language: str | None = None
     max_tokens: int | None = None
     temperature: float | None = None
+    tools: tuple[Literal["expect_answer", "hang_up"], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +163,7 @@ def _value(hint: Any, value: Any, path: str) -> Any:
         if not isinstance(value, Mapping):
             raise ConfigError(f"{path}: is a section, not a value")
         return build(hint, value, path)
-    if hint == tuple[str, ...] and isinstance(value, str):
+    if get_origin(hint) is tuple and isinstance(value, str):
         value = [part.strip() for part in value.split(",") if part.strip()]
     try:
         return msgspec.convert(value, hint, strict=False)

@@ -33,6 +33,7 @@ class House:
             language=agent.language,
             max_tokens=agent.max_tokens,
             temperature=agent.temperature,
+            own_tools=agent.tools,
         )
 
     @property

@@ -19,10 +19,12 @@ from pipelines.conversation.events import (
     Event,
     FailTranscript,
     Output,
+    PauseReply,
     PrepareReply,
     ReleaseReply,
     ReplyAudio,
     ReplyFinished,
+    ResumeReply,
     StartReply,
     StopReply,
     Transcribe,
@@ -61,6 +63,18 @@ class Metrics:
         )
         self.replies = Counter(
             "antiphon_replies", "Replies, by how they ended", ["outcome"], registry=self.registry
+        )
+        self.interruptions = Counter(
+            "antiphon_interruptions",
+            "Replies that fell silent because the caller spoke: meant (true) or not (false)",
+            ["meant"],
+            registry=self.registry,
+        )
+        self.doubts = Counter(
+            "antiphon_doubted_transcripts",
+            "Transcripts that a guard has thrown words out of, by its reason",
+            ["reason"],
+            registry=self.registry,
         )
         self.ahead = Counter(
             "antiphon_prepared_replies",
@@ -126,11 +140,11 @@ class CallMetrics:
         self._metrics = metrics
         self._committed_at: float | None = None
         self._takes: dict[int, int] = {}
+        self._interrupted = False
 
     def stepped(self, event: Event, commands: Sequence[Command], now: int) -> None:
-        if isinstance(event, TranscriptArrived) and event.take in self._takes:
-            elapsed = (now - self._takes.pop(event.take)) / 1000
-            self._metrics.stages.labels("asr").observe(elapsed)
+        if isinstance(event, TranscriptArrived):
+            self._count_take(event, now)
         for command in commands:
             self._count(command, now)
 
@@ -153,9 +167,16 @@ class CallMetrics:
             self._metrics.stages.labels(name).observe(at - before)
             before = at
 
+    def _count_take(self, event: TranscriptArrived, now: int) -> None:
+        if event.suspicion:
+            self._metrics.doubts.labels(event.suspicion).inc()
+        if event.take in self._takes:
+            elapsed = (now - self._takes.pop(event.take)) / 1000
+            self._metrics.stages.labels("asr").observe(elapsed)
+
     def _count(self, command: Command, now: int) -> None:
         match command:
-            case Transcribe():
+            case Transcribe() if command.purpose != "partial":
                 self._takes = {command.take: now}
             case CommitTurn():
                 self._committed_at = now
@@ -163,10 +184,20 @@ class CallMetrics:
                 self._metrics.turns.labels("heard" if command.text else "empty").inc()
             case FailTranscript():
                 self._metrics.turns.labels("failed").inc()
-            case StopReply():
-                self._metrics.replies.labels(command.reason).inc()
+            case PauseReply() | ResumeReply() | StopReply():
+                self._count_interruption(command)
             case PrepareReply() | ReleaseReply() | DropReply() | StartReply():
                 self._count_ahead(command)
+
+    def _count_interruption(self, command: PauseReply | ResumeReply | StopReply) -> None:
+        interrupted, self._interrupted = self._interrupted, isinstance(command, PauseReply)
+        if isinstance(command, ResumeReply):
+            self._committed_at = None
+            self._metrics.interruptions.labels("false").inc()
+        elif isinstance(command, StopReply):
+            self._metrics.replies.labels(command.reason).inc()
+            if interrupted:
+                self._metrics.interruptions.labels("true").inc()
 
     def _count_ahead(self, command: PrepareReply | ReleaseReply | DropReply | StartReply) -> None:
         outcome = {

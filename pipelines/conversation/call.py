@@ -314,6 +314,9 @@ class Call:
         self._speaker.start(command.epoch, settings)
 
     def _say_line(self, command: SayLine) -> None:
+        if command.line == "still_there":
+            at_ms, idle_ms = self._machine.position_ms, self.settings.turns.idle_ms or 0
+            self._door.caller_idle(max(0, at_ms - idle_ms), at_ms)
         language = self.settings.language or self._takes.language
         self._speaker.say(command.epoch, self.settings, command.line, language)
 

@@ -102,9 +102,8 @@ class AgentItem:
 
     def sound(self, duration_ms: float) -> None:
         """The last phrase has so much more audio."""
-        if not self.spans:
-            self.say("")
-        self.spans[-1].end_ms += duration_ms
+        if self.spans:
+            self.spans[-1].end_ms += duration_ms
 
     def cut(self, heard_ms: float) -> None:
         """No more than this was heard. A cut beyond the end is no cut, nor is one of mere text."""

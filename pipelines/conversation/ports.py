@@ -90,6 +90,9 @@ class Door(Protocol):
         """The reply was cut off: nothing that is unsent of it may go out any more."""
 
 
+    def caller_idle(self, since_ms: int, at_ms: int) -> None:
+        """Nobody has spoken from one place in the call's audio to the other."""
+
     def hung_up(self) -> None:
         """The call is over: close the wire once all is sent."""
 

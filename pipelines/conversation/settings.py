@@ -37,6 +37,6 @@ class TurnSettings:
     partials: bool = True
     stall_ms: Annotated[int, Meta(ge=1)] = 1_000
     transcript_timeout_ms: Annotated[int, Meta(ge=1)] = 15_000
-    idle_ms: Annotated[int, Meta(ge=1_000)] | None = None
-    hang_up_ms: Annotated[int, Meta(ge=1_000)] | None = None
+    idle_ms: Annotated[int, Meta(ge=1)] | None = None
+    hang_up_ms: Annotated[int, Meta(ge=1)] | None = None
     filler_ms: Annotated[int, Meta(ge=200)] | None = 2_000

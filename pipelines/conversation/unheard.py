@@ -53,7 +53,8 @@ class Unheard:
                 continue
             heard = Span(phrase.text, phrase.start_ms, phrase.end_ms)
             text = phrase.text[len(heard.heard_text(heard_ms, phrase.end_ms)) :]
-            outputs.append(ReplyText(epoch, text.lstrip() if not outputs else text))
+            if text:
+                outputs.append(ReplyText(epoch, text if outputs else text.lstrip()))
             outputs += [ReplyAudio(epoch, piece) for piece in pieces]
         return outputs
 

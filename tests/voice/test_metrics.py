@@ -88,8 +88,8 @@ def test_the_wait_for_a_reply_is_from_the_turn_to_its_first_sound(
 
 
 def test_a_transcription_takes_as_long_as_its_take(metrics: Metrics, call: CallMetrics) -> None:
-    step(call, Transcribe(1, 1, ahead=True), now=0)
-    step(call, Transcribe(1, 2, ahead=False), now=100)
+    step(call, Transcribe(1, 1, "ahead"), now=0)
+    step(call, Transcribe(1, 2, "final"), now=100)
     step(call, event=TranscriptArrived(1, "given up"), now=5_000)
     step(call, event=TranscriptArrived(2, "hello"), now=350)
     assert value(metrics, "stage_seconds_count", stage="asr") == 1

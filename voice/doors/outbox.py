@@ -7,6 +7,7 @@ than buffered for.
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from typing import Final, Protocol
 
@@ -34,6 +35,7 @@ class Outbox:
         self._waiting: deque[tuple[int | None, bytes]] = deque()
         self._bytes = 0
         self._newest_epoch = 0
+        self._emptied = asyncio.Event()
 
     def put(self, message: bytes, epoch: int | None = None) -> None:
         """Send a message, or queue it. Raises SlowClientError where the bound is reached."""
@@ -54,9 +56,21 @@ class Outbox:
         self._waiting = deque(kept)
         self._bytes = sum(len(message) for _, message in kept)
 
+    async def wait_empty(self, most_s: float) -> None:
+        """Wait until all is sent, but no longer than this."""
+        try:
+            async with asyncio.timeout(most_s):
+                while self._waiting:
+                    self._emptied.clear()
+                    await self._emptied.wait()
+        except TimeoutError:
+            return
+
     def flush(self) -> None:
         """The socket has room: send what waits, as far as it goes."""
         while self._waiting and self._socket.is_writable:
             _, message = self._waiting.popleft()
             self._bytes -= len(message)
             self._socket.write_text(message)
+        if not self._waiting:
+            self._emptied.set()

@@ -101,8 +101,8 @@ class RealtimeDoor:
         session = first_session(query, house.call_settings, house.model, new_id("sess"))
         base = house.call_settings
         settings = call_settings(session, base)
-        outbox = Outbox(socket)
-        teller = RealtimeTeller(outbox, session, settings, new_id)
+        outbox, hung_up = Outbox(socket), asyncio.Event()
+        teller = RealtimeTeller(outbox, session, settings, new_id, hung_up.set)
         observers: Sequence[Observer] = (CallMetrics(house.metrics),)
         async with open_call(
             house.engines,
@@ -119,7 +119,9 @@ class RealtimeDoor:
             )
             listener = RealtimeListener(call, teller, base, new_id)
             with _connected(socket, call, listener, outbox):
-                await receive()  # the end: messages take the short cut
+                await _first_of(receive(), hung_up.wait())  # messages take the short cut
+                if hung_up.is_set():
+                    await outbox.wait_empty(CLOSE_S)
 
 
 @contextmanager
@@ -146,6 +148,17 @@ def _connected(
         yield
     finally:
         socket.on_message = socket.on_writable = None
+
+
+async def _first_of(*things: Awaitable[object]) -> None:
+    """Wait for one of them, and no longer for the others."""
+    tasks = [asyncio.ensure_future(thing) for thing in things]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _close(send: Send, socket: CallSocket, code: int) -> None:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Final
 
 from engines.ports import Tool
-from pipelines.conversation.endpoint import EndpointSettings
+from pipelines.conversation.patience import Profile
 from pipelines.conversation.settings import TurnSettings
 from pipelines.conversation.ports import CallSettings
 from voice.wire.realtime_objects import RealtimeResponseCreateParams
@@ -33,8 +33,13 @@ from voice.wire.realtime_session import (
 
 logger = logging.getLogger(__name__)
 
-_EAGERNESS_SILENCE_MS: Final = {"high": 300, "medium": 500, "auto": 500, "low": 1_000}
-"""``semantic_vad`` by silence alone: how long to wait for a caller who may go on."""
+_PROFILES: Final[dict[str, Profile]] = {
+    "high": "normal",
+    "medium": "normal",
+    "auto": "normal",
+    "low": "patient",
+}
+"""How long ``semantic_vad`` waits for a caller who may go on."""
 
 
 def first_session(
@@ -48,17 +53,9 @@ def first_session(
     asked = next(iter(query.get("model", ())), model)
     if asked != model:
         _log_other_model(asked, model)
-    endpoint = base.turns.endpoint
-    detection = RealtimeServerVad(
-        endpoint.threshold,
-        endpoint.prefix_ms,
-        endpoint.silence_ms,
-        create_response=base.turns.create_response,
-        interrupt_response=base.turns.interrupt_response,
-    )
     hearing = RealtimeAudioInput(
         transcription=RealtimeTranscription(language=base.language),
-        turn_detection=detection if base.turns.detect else None,
+        turn_detection=_turn_detection(base.turns) if base.turns.detect else None,
     )
     if query.get("intent") == ["transcription"]:
         return RealtimeTranscriptionSession(
@@ -127,25 +124,39 @@ def response_settings(
 def _turn_settings(detection: RealtimeTurnDetection | None, base: TurnSettings) -> TurnSettings:
     if detection is None:  # the client takes the turns, and asks for the replies
         return replace(base, detect=False, create_response=False)
-    return replace(
+    turns = replace(
         base,
         detect=True,
         create_response=detection.create_response,
         interrupt_response=detection.interrupt_response,
-        endpoint=_endpoint_settings(detection, base.endpoint),
     )
-
-
-def _endpoint_settings(
-    detection: RealtimeTurnDetection, base: EndpointSettings
-) -> EndpointSettings:
     if isinstance(detection, RealtimeSemanticVad):
-        return replace(base, silence_ms=_EAGERNESS_SILENCE_MS[detection.eagerness])
-    return replace(
-        base,
+        return replace(turns, profile=detection.profile or _PROFILES[detection.eagerness])
+    endpoint = replace(
+        base.endpoint,
         threshold=detection.threshold,
         silence_ms=detection.silence_duration_ms,
         prefix_ms=detection.prefix_padding_ms,
+    )
+    return replace(turns, profile=None, idle_ms=detection.idle_timeout_ms, endpoint=endpoint)
+
+
+def _turn_detection(turns: TurnSettings) -> RealtimeTurnDetection:
+    """What a client is told of how turns are taken."""
+    if turns.profile is not None:
+        return RealtimeSemanticVad(
+            "low" if turns.profile == "patient" else "auto",
+            profile="digits" if turns.profile == "digits" else None,
+            create_response=turns.create_response,
+            interrupt_response=turns.interrupt_response,
+        )
+    return RealtimeServerVad(
+        turns.endpoint.threshold,
+        turns.endpoint.prefix_ms,
+        turns.endpoint.silence_ms,
+        turns.idle_ms,
+        create_response=turns.create_response,
+        interrupt_response=turns.interrupt_response,
     )
 
 

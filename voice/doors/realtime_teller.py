@@ -22,6 +22,7 @@ from voice.wire.realtime_server import (
     InputAudioBufferCommittedEvent,
     InputAudioBufferSpeechStartedEvent,
     InputAudioBufferSpeechStoppedEvent,
+    InputAudioBufferTimeoutTriggered,
     InputAudioTranscriptionCompletedEvent,
     InputAudioTranscriptionDeltaEvent,
     InputAudioTranscriptionFailedEvent,
@@ -49,6 +50,7 @@ class RealtimeTeller:
         session: Session,
         settings: CallSettings,
         new_id: Callable[[str], str],
+        hang_up: Callable[[], None],
     ) -> None:
         self.session = session
         self.conversation_id = new_id("conv")
@@ -56,7 +58,9 @@ class RealtimeTeller:
         self.settings = settings
         self._outbox = outbox
         self._new_id = new_id
+        self._hang_up = hang_up
         self._detected: str | None = None
+        self._shown: tuple[str, list[str]] | None = None
         self._response: Response | None = None
 
     def tell(self, event: ServerEvent) -> None:
@@ -86,20 +90,38 @@ class RealtimeTeller:
         self.tell(ConversationItemAdded(item=wire, previous_item_id=previous_id))
         self.tell(ConversationItemDone(item=wire, previous_item_id=previous_id))
 
-    def transcript_ready(self, item: CallerItem, audio_ms: int) -> None:
+    def words_shown(self, item_id: str, text: str) -> None:
+        if self.session.audio.input.transcription is None:
+            return
+        shown = self._shown if self._shown and self._shown[0] == item_id else None
+        words = text.split()
+        known = len(shown[1]) if shown else 0
+        self._shown = (item_id, words)
+        self._tell_words(item_id, words[known:], after=known)
+
+    def _tell_words(self, item_id: str, words: list[str], after: int) -> None:
+        if words:
+            delta = (" " if after else "") + " ".join(words)
+            self.tell(
+                InputAudioTranscriptionDeltaEvent(item_id=item_id, content_index=_PART, delta=delta)
+            )
+
+    def transcript_ready(self, item: CallerItem, audio_ms: int, suspicion: str) -> None:
         if self.session.audio.input.transcription is None:
             return
         text = item.text or ""
-        if text:
-            self.tell(
-                InputAudioTranscriptionDeltaEvent(item_id=item.id, content_index=_PART, delta=text)
-            )
+        if self._shown is None or self._shown[0] != item.id:
+            self._tell_words(item.id, text.split(), after=0)
+        elif text.split()[: len(self._shown[1])] == self._shown[1]:
+            known = len(self._shown[1])
+            self._tell_words(item.id, text.split()[known:], after=known)
         self.tell(
             InputAudioTranscriptionCompletedEvent(
                 item_id=item.id,
                 content_index=_PART,
                 transcript=text,
                 usage=TranscriptionDurationUsage(audio_ms / 1000),
+                suspicion=suspicion or None,
             )
         )
 
@@ -111,6 +133,16 @@ class RealtimeTeller:
                 error=TranscriptionError("server_error", "transcription_failed", reason),
             )
         )
+
+    def caller_idle(self, since_ms: int, at_ms: int) -> None:
+        self.tell(
+            InputAudioBufferTimeoutTriggered(
+                audio_start_ms=since_ms, audio_end_ms=at_ms, item_id=self._new_id("item")
+            )
+        )
+
+    def hung_up(self) -> None:
+        self._hang_up()
 
     # --- replies ------------------------------------------------------------------------
 

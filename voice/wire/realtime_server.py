@@ -104,8 +104,11 @@ class InputAudioTranscriptionDeltaEvent(
 class InputAudioTranscriptionCompletedEvent(
     _OfAudio, frozen=True, gc=False, tag="conversation.item.input_audio_transcription.completed"
 ):
+    """``suspicion`` is ours: why words were thrown away."""
+
     transcript: str
     usage: TranscriptionUsage
+    suspicion: str | None = None
 
 
 class InputAudioTranscriptionSegment(

@@ -51,9 +51,11 @@ class RealtimeServerVad(Struct, frozen=True, tag="server_vad"):
 
 
 class RealtimeSemanticVad(Struct, frozen=True, tag="semantic_vad"):
-    """The turn ends where the words sound finished."""
+    """The turn ends where the words sound finished. ``profile`` is ours, and goes before the
+    eagerness: ``digits`` waits for a number to be whole."""
 
     eagerness: Literal["low", "medium", "high", "auto"] = "auto"
+    profile: Literal["normal", "patient", "digits"] | None = None
     create_response: bool = True
     interrupt_response: bool = True
 
@@ -163,6 +165,7 @@ Session: TypeAlias = RealtimeSession | RealtimeTranscriptionSession
 _OPTIONAL = frozenset(
     (
         *("noise_reduction", "transcription", "turn_detection", "idle_timeout_ms", "language"),
+        "profile",
         *("prompt", "voice", "tracing", "description", "parameters"),
     )
 )

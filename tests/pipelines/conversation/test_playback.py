@@ -7,6 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from engines.audio import Pcm
 from engines.ports import Usage
+from pipelines.conversation.echo import EchoGuard
 from pipelines.conversation.events import Output, ReplyAudio, ReplyFinished, ReplyText
 from pipelines.conversation.playback import Playback, Player
 
@@ -66,7 +67,7 @@ class Wire:
 
     def __init__(self) -> None:
         self.sent: list[Output] = []
-        self.playback = Playback(self.sent.append)
+        self.playback = Playback(self.sent.append, EchoGuard())
 
 
 def test_a_reply_goes_out_as_it_comes() -> None:
@@ -101,7 +102,7 @@ def test_a_held_reply_is_silent_until_it_is_released_and_plays_from_then_on() ->
 
 
 def test_a_reply_is_held_until_it_is_released_or_stopped() -> None:
-    playback = Playback(lambda _: None)
+    playback = Playback(lambda _: None, EchoGuard())
     playback.begin(1, held=True)
     assert (playback.holds(1), playback.holds(2)) == (True, False)
     playback.release(1, now=0)
@@ -161,7 +162,7 @@ def test_an_epoch_that_does_not_rise_is_refused(epoch: int) -> None:
 
 
 def test_a_reply_is_heard_after_what_still_sounds_of_the_one_before() -> None:
-    playback = Playback(lambda _: None)
+    playback = Playback(lambda _: None, EchoGuard())
     playback.begin(1, held=False)
     playback.put(audio(1, 1_000), now=0)
     playback.begin(2, held=False)
@@ -170,7 +171,7 @@ def test_a_reply_is_heard_after_what_still_sounds_of_the_one_before() -> None:
 
 
 def test_a_listener_who_flushed_hears_nothing_more_of_what_was_sent() -> None:
-    playback = Playback(lambda _: None)
+    playback = Playback(lambda _: None, EchoGuard())
     playback.begin(1, held=False)
     playback.put(audio(1, 1_000), now=0)
     playback.flush(now=300)
@@ -187,7 +188,7 @@ def test_a_reply_that_is_stopped_while_it_is_let_out_stops_there() -> None:
         sent.append(output)
         playback.stop(1)
 
-    playback = Playback(send)
+    playback = Playback(send, EchoGuard())
     playback.begin(1, held=True)
     playback.put(ReplyText(1, "Hi."), now=0)
     playback.put(ReplyText(1, " Bye."), now=0)
@@ -201,7 +202,7 @@ class AnyReplies(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.sent: list[Output] = []
-        self.playback = Playback(self._sent)
+        self.playback = Playback(self._sent, EchoGuard())
         self.now = 0.0
         self.serial = 0
         self.put: list[Output] = []

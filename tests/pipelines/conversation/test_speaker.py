@@ -11,7 +11,7 @@ import pytest
 from engines.ports import EngineError, Priority
 from engines.scripted import LlmOptions, ScriptedLlm, ScriptedTts
 from pipelines.conversation.dialogue import CallerItem, Dialogue
-from pipelines.conversation.events import Event, ReplyEnded
+from pipelines.conversation.events import Event, ReplyEnded, ReplySounded
 from pipelines.conversation.ports import CallSettings, Engines
 from pipelines.conversation.speaker import Speaker
 
@@ -84,7 +84,7 @@ async def test_what_is_released_comes_out_in_its_order(speaking: Speaking) -> No
     assert speaking.door.story == [
         *("reply_started", "reply_began_item", "reply_said", "reply_finished"),
     ]
-    assert speaking.events == [ReplyEnded(1)]
+    assert speaking.events == [ReplySounded(1), ReplyEnded(1, lead_ms=3_000)]
     (item,) = speaking.dialogue
     assert (item.status, item.spoken) == ("completed", True)
 
@@ -96,7 +96,7 @@ async def test_what_is_released_early_goes_on(speaking: Speaking) -> None:
     said = len(speaking.door.told)
     await asyncio.sleep(5)
     assert 1 < said < len(speaking.door.told)
-    assert speaking.events == [ReplyEnded(1)]
+    assert speaking.events == [ReplySounded(1), ReplyEnded(1, lead_ms=2_000)]
 
 
 @pytest.mark.parametrize("after_s", [0, 0.15, 5])
@@ -119,7 +119,7 @@ async def test_a_started_reply_answers_the_dialogue_as_it_stands(speaking: Speak
     (asked,) = speaking.llm.requests
     assert [message.content for message in asked.messages] == ["Be brief.", "hello"]
     assert asked.priority is Priority.FINAL
-    assert speaking.events == [ReplyEnded(1)]
+    assert speaking.events == [ReplySounded(1), ReplyEnded(1, lead_ms=2_000)]
 
 
 async def test_a_stopped_reply_falls_silent_in_one_step(speaking: Speaking) -> None:
@@ -150,7 +150,7 @@ async def test_what_the_client_knows_of_the_listener_is_not_written_over(
     await asyncio.sleep(2)
     (item,) = speaking.dialogue
     item.cut(250)
-    speaking.speaker.cut_what_was_not_heard()
+    speaking.speaker.pause(1)
     assert item.heard_ms == 250
 
 

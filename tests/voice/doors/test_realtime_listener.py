@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pipelines.conversation.patience import PROFILES
+
 from engines.scripted import AsrOptions, LlmOptions, ScriptedAsr, ScriptedLlm
 from pipelines.conversation.call import MOST_UNDETECTED_MS
 from voice.wire import g711
@@ -55,15 +57,17 @@ async def test_another_way_of_detecting_turns_replaces_the_first(serve: Any) -> 
         session = await client.update(audio={"input": {"turn_detection": detection}})
         await client.hear(b"")
         await client.take_turn()
-        await client.pause(400)
+        await client.pause(1_000)
         await client.until("response.done")
     assert session["audio"]["input"]["turn_detection"] == {
         **detection,
+        "profile": None,
         "create_response": True,
         "interrupt_response": True,
     }
     stopped = client.all("input_audio_buffer.speech_stopped")[0]["audio_end_ms"]
-    assert stopped == pytest.approx(600 + 1_000, abs=64)
+    waits = PROFILES["patient"]
+    assert 600 + waits.floor_ms - 64 <= stopped <= 600 + waits.ceiling_ms + 64
 
 
 async def test_turns_that_are_not_to_be_answered_are_not(serve: Any) -> None:

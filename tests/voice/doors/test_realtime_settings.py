@@ -40,6 +40,9 @@ def settings_after(base: CallSettings = BASE, **update: Any) -> CallSettings:
 
 def test_a_first_session_changes_nothing() -> None:
     assert call_settings(first(), BASE) == BASE
+    for profile in ("normal", "patient", "digits"):
+        semantic = replace(BASE, turns=replace(BASE.turns, profile=profile))
+        assert call_settings(first(semantic), semantic) == semantic
     manual = replace(BASE, turns=replace(BASE.turns, detect=False, create_response=False))
     assert call_settings(first(manual), manual) == manual
 
@@ -95,12 +98,19 @@ def test_server_vad_sets_what_it_names_and_keeps_the_house_rules() -> None:
 
 
 @pytest.mark.parametrize(
-    ("eagerness", "silence_ms"), [("high", 300), ("medium", 500), ("auto", 500), ("low", 1_000)]
+    ("detection", "profile"),
+    [
+        ({"eagerness": "high"}, "normal"),
+        ({"eagerness": "medium"}, "normal"),
+        ({"eagerness": "auto"}, "normal"),
+        ({"eagerness": "low"}, "patient"),
+        ({"eagerness": "low", "profile": "digits"}, "digits"),
+    ],
 )
-def test_semantic_vad_waits_by_its_eagerness(eagerness: str, silence_ms: int) -> None:
-    detection = {"type": "semantic_vad", "eagerness": eagerness}
+def test_semantic_vad_waits_by_its_eagerness(detection: dict[str, str], profile: str) -> None:
+    detection = {"type": "semantic_vad", **detection}
     turns = settings_after(audio={"input": {"turn_detection": detection}}).turns
-    assert turns.endpoint.silence_ms == silence_ms
+    assert turns.profile == profile
     assert turns.endpoint.threshold == 0.4
 
 

@@ -235,7 +235,7 @@ def test_an_output_that_no_response_waits_for_is_passed_over() -> None:
         put = staticmethod(lambda *args: told.append(args))
         take_back = staticmethod(lambda epoch: None)
 
-    teller = RealtimeTeller(Outbox(), None, None, lambda kind: f"{kind}_1")
+    teller = RealtimeTeller(Outbox(), None, None, lambda kind: f"{kind}_1", lambda: None)
     teller.reply_began_item(None, None)
     teller.reply_said(None, None)
     teller.reply_called(None, None)
