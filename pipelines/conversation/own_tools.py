@@ -25,7 +25,7 @@ class OwnTool:
 
 def _choose_profile(arguments: Mapping[str, Any]) -> Event:
     profile = arguments.get("kind")
-    if profile not in PROFILES:
+    if not isinstance(profile, str) or profile not in PROFILES:
         raise ValueError(f"kind is {profile!r}: it must be one of {', '.join(PROFILES)}")
     return ProfileChosen(profile, once=bool(arguments.get("once", True)))
 

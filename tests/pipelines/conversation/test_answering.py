@@ -1,0 +1,111 @@
+"""The agent's half on its own: what is told of a reply by whom, and what that changes."""
+
+from pipelines.conversation.answering import ANSWER_MS, Answering
+from pipelines.conversation.events import (
+    Command,
+    DropReply,
+    PauseReply,
+    PrepareReply,
+    ReleaseReply,
+    ResumeReply,
+    StartReply,
+    StopReply,
+)
+from pipelines.conversation.settings import TurnSettings
+
+
+def answering() -> tuple[Answering, list[Command]]:
+    commands: list[Command] = []
+    return Answering(TurnSettings(), commands.append), commands
+
+
+def go_on(agent: Answering, now: int = 0, *, quiet: bool = True, heard: bool = True) -> None:
+    agent.go_on(now, quiet=quiet, heard=heard)
+
+
+def test_what_is_owed_begins_when_all_is_quiet_and_heard() -> None:
+    agent, commands = answering()
+    agent.owe()
+    go_on(agent, quiet=False)
+    go_on(agent, heard=False)
+    assert commands == []
+    go_on(agent)
+    assert commands == [StartReply(1)]
+
+
+def test_a_reply_is_prepared_only_where_nothing_else_is_in_hand() -> None:
+    agent, commands = answering()
+    agent.prepare("hello")
+    agent.prepare("hello again")
+    assert commands == [PrepareReply(1, "hello")]
+    agent.owe()
+    assert commands[1:] == [ReleaseReply(1)]
+    agent.prepare("more")
+    assert commands[2:] == []
+
+
+def test_a_prepared_reply_that_fails_is_dropped_and_owed_anew() -> None:
+    agent, commands = answering()
+    agent.prepare("hello")
+    agent.ended(1, heard_at=0)
+    assert commands[1:] == [DropReply(1)]
+    agent.owe()
+    go_on(agent)
+    assert commands[2:] == [StartReply(2)]
+
+
+def test_another_reply_s_news_mean_nothing() -> None:
+    agent, _ = answering()
+    agent.request()
+    go_on(agent)
+    agent.sounded(7)
+    agent.ended(7, heard_at=0)
+    agent.called_tools(7)
+    assert agent.busy
+    assert not agent.sounds(0)
+
+
+def test_a_reply_sounds_until_it_is_heard() -> None:
+    agent, _ = answering()
+    agent.request()
+    go_on(agent)
+    agent.sounded(1)
+    assert agent.sounds(0)
+    agent.ended(1, heard_at=500)
+    assert (agent.sounds(499), agent.sounds(500)) == (True, False)
+    assert agent.nearly_over(0)
+    assert not agent.busy
+
+
+def test_a_reply_that_may_go_on_is_not_nearly_over() -> None:
+    agent, _ = answering()
+    assert agent.nearly_over(0), "nothing is being said"
+    agent.request()
+    go_on(agent)
+    assert not agent.nearly_over(0)
+    agent.ended(1, heard_at=5_000)
+    assert not agent.nearly_over(5_000 - ANSWER_MS - 1)
+    assert agent.nearly_over(5_000 - ANSWER_MS)
+
+
+def test_a_paused_reply_is_resumed_or_stopped_by_words() -> None:
+    agent, commands = answering()
+    agent.request()
+    go_on(agent)
+    assert agent.pause(0)
+    assert agent.pause(0), "it stays silent"
+    assert commands[1:] == [PauseReply(1)]
+    go_on(agent)
+    assert commands[2:] == [ResumeReply(1)]
+    agent.pause(0)
+    agent.take_words()
+    assert commands[3:] == [PauseReply(1), StopReply(1, "turn_detected")]
+
+
+def test_there_is_nothing_to_pause_in_a_prepared_reply_or_a_heard_one() -> None:
+    agent, _ = answering()
+    agent.prepare("hello")
+    assert not agent.pause(0)
+    agent.owe()
+    agent.ended(1, heard_at=100)
+    assert not agent.pause(100)

@@ -1,0 +1,96 @@
+"""What is left of a reply behind a place in its audio: every sample and every word once."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engines.audio import Pcm
+from pipelines.conversation.events import Output, ReplyAudio, ReplyText
+from pipelines.conversation.unheard import Unheard
+
+RATE = 1_000
+"""A sample a millisecond."""
+
+FADED = 5
+"""Samples that a fade at a cut may change."""
+
+
+def ramp(start: int, count: int) -> Pcm:
+    return Pcm(np.arange(start, start + count, dtype=np.int16), RATE)
+
+
+def said(*phrases: tuple[str, list[int]]) -> Unheard:
+    """Phrases with the sizes of their pieces; each sample is its place in the reply."""
+    unheard, place = Unheard(), 1_000
+    for text, sizes in phrases:
+        unheard.note(ReplyText(1, text))
+        for size in sizes:
+            unheard.note(ReplyAudio(1, ramp(place, size)))
+            place += size
+    return unheard
+
+
+def samples(outputs: list[Output]) -> list[int]:
+    return [
+        int(sample)
+        for output in outputs
+        if isinstance(output, ReplyAudio)
+        for sample in output.pcm.samples
+    ]
+
+
+def texts(outputs: list[Output]) -> list[str]:
+    return [output.text for output in outputs if isinstance(output, ReplyText)]
+
+
+TWO = (("one two three four", [100, 100]), (" five six", [100]))
+
+
+def test_nothing_heard_leaves_everything() -> None:
+    rest = said(*TWO).rest(1, 0)
+    assert texts(rest) == ["one two three four", " five six"]
+    assert samples(rest) == list(range(1_000, 1_300))
+
+
+def test_a_phrase_that_was_cut_goes_on_with_its_next_word() -> None:
+    rest = said(*TWO).rest(1, 110)
+    assert texts(rest) == ["three four", " five six"]
+    assert samples(rest)[FADED:] == list(range(1_110 + FADED, 1_300))
+
+
+def test_all_heard_leaves_nothing() -> None:
+    assert said(*TWO).rest(1, 300) == []
+    assert Unheard().rest(1, 0) == []
+
+
+def test_a_phrase_that_has_no_audio_yet_is_left_to_come() -> None:
+    assert said(("one", [100]), (" two", [])).rest(1, 100) == []
+
+
+def test_what_is_forgotten_is_over() -> None:
+    unheard = said(*TWO)
+    unheard.forget(200)
+    assert texts(unheard.rest(1, 0)) == ["five six"]
+    unheard.forget(9_000)
+    assert texts(unheard.rest(1, 0)) == ["five six"], "the last may still be cut by the client"
+
+
+def test_audio_without_words_is_kept_too() -> None:
+    unheard = Unheard()
+    unheard.note(ReplyAudio(1, ramp(0, 50)))
+    assert samples(unheard.rest(1, 0)) == list(range(50))
+
+
+@given(
+    st.lists(st.lists(st.integers(1, 60), min_size=1, max_size=4), min_size=1, max_size=5),
+    st.floats(0, 1_200),
+)
+def test_what_is_left_is_all_that_was_not_heard(sizes: list[list[int]], heard_ms: float) -> None:
+    phrases = [(f" w{index} x y", pieces) for index, pieces in enumerate(sizes)]
+    total = sum(map(sum, sizes))
+    unheard = said(*phrases)
+    unheard.forget(heard_ms)
+    rest = samples(unheard.rest(1, heard_ms))
+    left = total - min(total, round(heard_ms))
+    assert abs(len(rest) - left) <= 1
+    assert rest[FADED:] == list(range(1_000 + total - len(rest) + FADED, 1_000 + total))
