@@ -127,8 +127,11 @@ class EnginePool:
         await asyncio.gather(*(place.close() for place in self._places))
 
     def load(self) -> Load:
-        """The sum over the processes that are there; the slowest one's step."""
-        loads = [place.remote.load() for place in self._places if place.remote.alive]
+        """The sum over the processes that are there; the slowest one's step. While none is there
+        the bound is that of all, so that nobody is let in for want of one."""
+        remotes = [place.remote for place in self._places]
+        there = [remote for remote in remotes if remote.alive] or remotes
+        loads = [remote.load() for remote in there]
         bounded = all(load.slots for load in loads)
         return Load(
             slots=sum(load.slots for load in loads) if bounded else 0,

@@ -34,9 +34,12 @@ class _Gateway:
 
     def __init__(self, name: str, outbox: Outbox) -> None:
         self.name = name
-        self.outbox = outbox
         self.answers: dict[int, _Answer] = {}
         self.missed = 0
+        self._outbox = outbox
+
+    def tell(self, message: wire.FromEngine) -> None:
+        self._outbox.put(wire.encode(message))
 
 
 class _Answer:
@@ -46,6 +49,7 @@ class _Answer:
         self.credits = credits
         self._more = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
+        self.unwanted = False
 
     def add(self, credits: int) -> None:
         self.credits += credits
@@ -57,6 +61,7 @@ class _Answer:
             await self._more.wait()
 
     def cancel(self) -> None:
+        self.unwanted = True
         if self.task is not None:
             self.task.cancel()
 
@@ -70,10 +75,9 @@ class EngineServer:
         self._gateways: dict[bytes, _Gateway] = {}
         self._answers: set[_Answer] = set()
         self._waiting: set[_Answer] = set()  # for the model, not for credit
-        self._progress_at = 0.0
+        self._idle_beats = 0
         self._leaving = False
         self._departed = asyncio.Event()
-        self._loop = asyncio.get_running_loop()
 
     async def serve(self, stop: asyncio.Event, ready: Callable[[], None]) -> None:
         """Until ``stop``; then what is open may end, for as long as the spec allows. ``ready``
@@ -114,14 +118,14 @@ class EngineServer:
     async def _drain(self) -> None:
         self._leaving = True
         for gateway in self._gateways.values():
-            gateway.outbox.put(wire.encode(wire.Leaving()))
+            gateway.tell(wire.Leaving())
         tasks = [answer.task for answer in self._answers if answer.task is not None]
         if tasks:
             await asyncio.wait(tasks, timeout=self._spec.patience.drain_s)
         for answer in self._answers:
             answer.cancel()
         for gateway in self._gateways.values():
-            gateway.outbox.put(wire.encode(wire.Goodbye()))
+            gateway.tell(wire.Goodbye())
         with suppress(TimeoutError):
             async with asyncio.timeout(_FAREWELL_S):
                 while self._gateways:
@@ -173,9 +177,10 @@ class EngineServer:
             self._refuse(identity, why)
             return
         outbox = Outbox(lambda packet: self._send(identity, packet))
-        self._gateways[identity] = _Gateway(hello.gateway, outbox)
+        self._gateways[identity] = gateway = _Gateway(hello.gateway, outbox)
         spec = self._spec
-        outbox.put(wire.encode(wire.Welcome(spec.engine.name, spec.place, os.getpid())))
+        gateway.tell(wire.Welcome(spec.engine.name, spec.place, os.getpid()))
+        gateway.tell(wire.Beat(self.load, 0, 0.0))  # a Welcome alone says nothing of slots
 
     def _objection(self, hello: wire.Hello) -> str:
         if hello.version != wire.VERSION:
@@ -219,25 +224,24 @@ class EngineServer:
 
     async def _beat(self) -> None:
         while True:
-            load, stalled_ms = self.load, self._stalled_ms()
+            load = self.load
+            stalled_ms = 1000 * self._spec.patience.beat_s * self._idle_beats
             for identity, gateway in list(self._gateways.items()):
                 gateway.missed += 1
                 if gateway.missed > self._spec.patience.missed_beats:
                     self._forget(identity, "it is silent")
-                    continue
-                beat = wire.Beat(load, len(gateway.answers), stalled_ms)
-                gateway.outbox.put(wire.encode(beat))
+                else:
+                    gateway.tell(wire.Beat(load, len(gateway.answers), stalled_ms))
             await asyncio.sleep(self._spec.patience.beat_s)
-
-    def _stalled_ms(self) -> float:
-        return 1000 * (self._loop.time() - self._progress_at) if self._waiting else 0.0
+            # Not by the clock, which goes on while a process is stopped from outside.
+            self._idle_beats = self._idle_beats + 1 if self._waiting else 0
 
     # --- requests -----------------------------------------------------------------------
 
     def _open(self, gateway: _Gateway, message: wire.Open) -> None:
         why = self._no_room(gateway, message)
         if why:
-            gateway.outbox.put(wire.encode(wire.Declined(message.request, why)))
+            gateway.tell(wire.Declined(message.request, why))
             return
         answer = _Answer(message.credits)
         self._answers.add(answer)
@@ -260,9 +264,14 @@ class EngineServer:
 
     async def _answer(self, gateway: _Gateway, message: wire.Open, answer: _Answer) -> None:
         number = message.request
+        last: wire.End | wire.Failed | wire.Declined
         try:
             await self._relay(gateway, message, answer)
-            last: wire.End | wire.Failed = wire.End(number)
+            last = wire.End(number)
+        except asyncio.CancelledError:
+            if answer.unwanted:
+                raise
+            last = wire.Declined(number, "the engine itself has cancelled it")
         except wire.Unreadable as error:
             told = f"the request {error}"
             last = wire.Failed(number, self._spec.engine.name, "bad_request", told)
@@ -274,7 +283,7 @@ class EngineServer:
             last = wire.Failed(number, self._spec.engine.name, "failed", told)
         finally:
             self._got(answer)
-        gateway.outbox.put(wire.encode(last))
+        gateway.tell(last)
 
     async def _relay(self, gateway: _Gateway, message: wire.Open, answer: _Answer) -> None:
         """Send the engine's items, each asked for only once its reader has room for it."""
@@ -283,7 +292,7 @@ class EngineServer:
         async with self._engine.open(request) as items:
             async for item in items:
                 self._got(answer)
-                gateway.outbox.put(wire.encode(wire.item_of(message.request, item)))
+                gateway.tell(wire.item_of(message.request, item))
                 answer.credits -= 1
                 if answer.credits <= 0:
                     await answer.wait_credit()
@@ -291,9 +300,9 @@ class EngineServer:
 
     def _wants(self, answer: _Answer) -> None:
         if not self._waiting:
-            self._progress_at = self._loop.time()
+            self._idle_beats = 0
         self._waiting.add(answer)
 
     def _got(self, answer: _Answer) -> None:
         self._waiting.discard(answer)
-        self._progress_at = self._loop.time()
+        self._idle_beats = 0

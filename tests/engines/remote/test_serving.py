@@ -111,6 +111,28 @@ async def test_a_bug_of_an_engine_fails_its_request_and_no_other(house, tap, all
     assert len(await all_of(remote, HELLO)) == 2
 
 
+async def test_a_request_that_the_engine_itself_cancels_is_lost_and_does_not_hang(
+    house, tap, all_of, caplog
+):
+    """A library's cancelled future looks like a cancelled request."""
+    served = await house.serve(tap(PIECES[:2], asyncio.CancelledError()))
+    remote = await house.join(served.endpoint)
+    with pytest.raises(ProcessLost, match="the engine itself has cancelled it"):
+        async with asyncio.timeout(10):
+            await all_of(remote, HELLO)
+
+
+async def test_an_item_that_is_too_large_fails_its_request_alone(house, tap, all_of, monkeypatch):
+    monkeypatch.setattr(wire, "MOST_BYTES", 10_000)
+    engine = tap([Pcm.silence(5000, 24_000)])
+    served = await house.serve(engine)
+    remote = await house.join(served.endpoint)
+    with pytest.raises(EngineError, match="the most is 5000"):
+        await all_of(remote, HELLO)
+    engine.items = PIECES[:2]
+    assert len(await all_of(remote, HELLO)) == 2
+
+
 @pytest.mark.parametrize(
     ("item", "code", "message"),
     [
