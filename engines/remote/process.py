@@ -121,7 +121,8 @@ async def _serve(spec: ProcessSpec, tell: Tell) -> None:
         tell(Progress("warms up"))
         await engine.warm_up()
         stop = asyncio.Event()
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
         await EngineServer(engine, spec).serve(stop, lambda: tell(Ready()))
     finally:
         await engine.close()
@@ -141,11 +142,10 @@ def _module(spec: EngineSpec) -> ModuleType:
     try:
         module = importlib.import_module(spec.module)
     except ModuleNotFoundError as error:
-        raise EngineError(
-            spec.name,
-            "failed",
-            f"{spec.module} needs the module {error.name}, which cannot be found: install it",
-        ) from error
+        told = f"{spec.module} needs the module {error.name}, which cannot be found: install it"
+        if error.name is not None and spec.module.startswith(error.name):
+            told = f"there is no module {error.name}: see the engine's name, and PYTHONPATH"
+        raise EngineError(spec.name, "failed", told) from error
     if not (hasattr(module, "create") and hasattr(module, "Options")):
         raise EngineError(
             spec.name,

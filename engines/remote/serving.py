@@ -19,6 +19,7 @@ import zmq
 from engines.ports import Engine, EngineError, Load, Measured
 from engines.remote import wire
 from engines.remote.channel import Channel, Disconnected, Outbox, router
+from engines.remote.endpoints import obstacle
 from engines.remote.spec import ProcessSpec
 
 logger = logging.getLogger(__name__)
@@ -87,14 +88,10 @@ class EngineServer:
         """
         context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         try:
-            socket = router(context, self._spec.endpoint)
-        except zmq.ZMQError as error:
+            socket = self._listen(context)
+        except BaseException:
             context.term()
-            raise EngineError(
-                self._spec.engine.name,
-                "failed",
-                f"cannot listen at {self._spec.endpoint}: {error}: choose another endpoint",
-            ) from error
+            raise
         self._channel = Channel(socket, self._receive)
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -107,6 +104,17 @@ class EngineServer:
         finally:
             self._channel.close()
             context.term()
+
+    def _listen(self, context: zmq.Context[zmq.Socket[bytes]]) -> zmq.Socket[bytes]:
+        endpoint = self._spec.endpoint
+        why, cause = obstacle(endpoint), None
+        if not why:
+            try:
+                return router(context, endpoint)
+            except zmq.ZMQError as error:
+                why, cause = str(error), error
+        told = f"cannot listen at {endpoint}: {why}: choose another endpoint"
+        raise EngineError(self._spec.engine.name, "failed", told) from cause
 
     @property
     def load(self) -> Load:

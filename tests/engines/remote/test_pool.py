@@ -23,7 +23,7 @@ from engines.ports import (
 )
 from engines.remote.pool import EnginePool
 from engines.remote.process import make_engine
-from engines.remote.spec import EngineSpec
+from engines.remote.spec import EngineSpec, Place
 
 HELLO = SpeechRequest("Hello.")
 SECOND = np.arange(8000, dtype=np.int16)
@@ -338,7 +338,7 @@ async def test_a_temporary_folder_with_a_long_name_is_told(house, counting, monk
         return f"/{prefix}{'x' * 120}"
 
     monkeypatch.setattr("tempfile.mkdtemp", long_folder)
-    pool = house.cold_pool(counting("tts"))
+    pool = house.cold_pool(counting("tts"), Place("a"))
     with pytest.raises(EngineError, match="set TMPDIR shorter"):
         await pool.warm_up()
 

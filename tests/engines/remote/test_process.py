@@ -58,11 +58,14 @@ def test_an_engine_is_made_by_its_module():
 @pytest.mark.parametrize(
     ("module", "message"),
     [
-        ("no_such_house.voice", "needs the module no_such_house, which cannot be found"),
+        ("no_such_house.voice", "there is no module no_such_house: see the engine's name"),
+        ("needy_engine", "needs the module no_such_package, which cannot be found: install"),
         ("engines.audio", "is no engine: it needs Options and create"),
     ],
 )
-def test_a_module_that_is_no_engine_is_told(module, message):
+def test_a_module_that_is_no_engine_is_told(module, message, tmp_path, monkeypatch):
+    (tmp_path / "needy_engine.py").write_text("import no_such_package\n")
+    monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(EngineError, match=message):
         make_engine(EngineSpec("tts", module))
 
@@ -80,8 +83,9 @@ async def start(*arguments, **options):
     )
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_process_stands_alone_with_the_path_of_its_spec(
-    house, place, counting, all_of, samples_of, tmp_path
+    house, place, counting, all_of, samples_of, tmp_path, number
 ):
     spec = house.spec("tts")
     path = tmp_path / "spec.json"
@@ -101,7 +105,7 @@ async def test_a_process_stands_alone_with_the_path_of_its_spec(
     assert reports == [Progress("imports counting_engine"), Progress("warms up"), Ready()]
     remote = await house.join(spec.endpoint)
     assert samples_of(await all_of(remote, SpeechRequest("Hello."))) == list(range(50))
-    process.send_signal(signal.SIGTERM)
+    process.send_signal(number)
     said, log = await process.communicate()
     assert (process.returncode, said) == (0, b"")
     assert b"libraries print what they like" in log

@@ -362,6 +362,20 @@ async def test_an_endpoint_that_cannot_be_bound_says_so(house, tap):
         await server.serve(asyncio.Event(), lambda: None)
 
 
+async def test_a_place_that_is_taken_is_left_as_it_is(house, tap, all_of, tmp_path):
+    served = await house.serve(tap(PIECES[:3]))
+    second = serving.EngineServer(tap(), served.spec)
+    with pytest.raises(EngineError, match="another process listens there already"):
+        await second.serve(asyncio.Event(), lambda: None)
+    assert len(await all_of(await house.join(served.endpoint), HELLO)) == 3
+    file = tmp_path / "f"
+    file.write_text("precious")
+    second = serving.EngineServer(tap(), dataclasses.replace(served.spec, endpoint=f"ipc://{file}"))
+    with pytest.raises(EngineError, match="a file that is no socket"):
+        await second.serve(asyncio.Event(), lambda: None)
+    assert file.read_text() == "precious"
+
+
 @pytest.fixture(autouse=True)
 def _levels(caplog):
     caplog.set_level(logging.INFO)
