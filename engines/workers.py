@@ -25,10 +25,14 @@ Job = tuple[int, int, "Future[Any]", Callable[[], Any]]
 class Workers:
     """``count`` daemon threads behind one priority queue of at most ``capacity`` waiting calls.
 
-    ``name`` is that of the engine: it is on the threads and in the errors.
+    ``name`` is that of the engine: it is on the threads and in the errors. Raises EngineError
+    (``bad_request``) where ``count`` is less than one.
     """
 
     def __init__(self, name: str, count: int = 1, capacity: int = 1024) -> None:
+        if count < 1:  # nothing would ever run, and its callers wait
+            told = f"{count} at once is too few: set threads, workers or slots to 1 or more"
+            raise EngineError(name, "bad_request", told)
         self._name = name
         self._capacity = capacity
         self._waiting: list[Job] = []

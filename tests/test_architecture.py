@@ -27,6 +27,8 @@ NOT_MIRRORED = {
     "loadtest/turn_bench.py": "a benchmark: `make bench` runs it",
     "loadtest/vad_bench.py": "a benchmark: it compares with the ONNX file by itself",
     "pipelines/conversation/events.py": "types that say what happens in a call",
+    "pipelines/conversation/leaning_words.py": "a table; test_completeness.py holds it",
+    "pipelines/conversation/number_words.py": "a table; test_dictation.py holds it",
     "pipelines/conversation/ports.py": "types that say what a call needs",
 }
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
-import pkgutil
+import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Any, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import engines
 from engines.models import ModelStore
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_CREATES: Final = re.compile(r"^def create\(| as create$", re.MULTILINE)
+
 
 @asynccontextmanager
 async def open_house(config: Config) -> AsyncIterator[House]:
@@ -34,12 +37,12 @@ async def open_house(config: Config) -> AsyncIterator[House]:
     models = ModelStore(config.models_path)
     async with AsyncExitStack() as stack:
         made = {}
-        places = _places(config)
+        places, shared = _places(config), config.placement.shared()
         for kind in ENGINES:
             section = getattr(config, kind)
             engine = (
-                _place(kind, section, models, places[kind])
-                if kind in places
+                _place(kind, section, models, places.get(kind, ()), shared.get(kind, ()))
+                if kind in places or kind in shared
                 else make_engine(kind, section, models)
             )
             stack.push_async_callback(engine.close)
@@ -79,19 +82,28 @@ def _places(config: Config) -> Mapping[str, Sequence[Place]]:
         return {}
     from engines.placement import inventory, plan
 
-    return plan(wanted, inventory()).places
+    planned = plan(wanted, inventory())
+    for warning in planned.warnings:
+        logger.warning("placement: %s", warning)
+    return planned.places
 
 
 def _place(
-    kind: str, config: EngineConfig, models: ModelStore, places: Sequence[Place]
+    kind: str,
+    config: EngineConfig,
+    models: ModelStore,
+    places: Sequence[Place],
+    endpoints: Sequence[str],
 ) -> EnginePool:
-    """An engine in processes of its own. Its options are tried here, where errors are told."""
+    """An engine in processes of its own, and in those that are shared. Its options are tried
+    here, before any engine is loaded, except where they are the business of others."""
     from engines.remote.pool import EnginePool
 
-    module = engine_module(kind, config)
-    build(module.Options, config.options, kind)
-    spec = EngineSpec(cast("Kind", kind), module.__name__, config.options, str(models.root))
-    return EnginePool(spec, places)
+    if places:
+        build(engine_module(kind, config).Options, config.options, kind)
+    path = engine_path(kind, config.engine)
+    spec = EngineSpec(cast("Kind", kind), path, config.options, str(models.root))
+    return EnginePool(spec, places, endpoints=endpoints)
 
 
 def make_engine(kind: str, config: EngineConfig, models: ModelStore) -> Any:
@@ -100,10 +112,21 @@ def make_engine(kind: str, config: EngineConfig, models: ModelStore) -> Any:
     return module.create(build(module.Options, config.options, kind), models)
 
 
-def engine_module(kind: str, config: EngineConfig) -> Any:
-    """The module that an engine's name stands for."""
-    name = config.engine
+def engine_path(kind: str, name: str) -> str:
+    """The import path of the module that an engine's name stands for. Raises ConfigError."""
     path = name if "." in name else f"engines.{kind}.{name}"
+    if not all(part.isidentifier() for part in path.split(".")):
+        raise ConfigError(
+            f"{kind}.engine: {name!r} is no name. Known: {', '.join(_known(kind))}, or the import"
+            " path of a module of your own"
+        )
+    return path
+
+
+def engine_module(kind: str, config: EngineConfig) -> Any:
+    """The module that an engine's name stands for. Raises ConfigError."""
+    name = config.engine
+    path = engine_path(kind, name)
     try:
         module = importlib.import_module(path)
     except ModuleNotFoundError as error:
@@ -115,6 +138,11 @@ def engine_module(kind: str, config: EngineConfig) -> Any:
             f"{kind}.engine: there is no {name}. Known: {', '.join(_known(kind))}, or the import"
             " path of a module of your own"
         ) from error
+    except Exception as error:
+        raise ConfigError(
+            f"{kind}.engine: {path} cannot be imported: {error!r}:"
+            f" `python -c 'import {path}'` shows where"
+        ) from error
     if not (hasattr(module, "create") and hasattr(module, "Options")):
         raise ConfigError(
             f"{kind}.engine: {path} is no engine: it needs Options and create(options, models)"
@@ -123,9 +151,6 @@ def engine_module(kind: str, config: EngineConfig) -> Any:
 
 
 def _known(kind: str) -> list[str]:
-    folder = [f"{path}/{kind}" for path in engines.__path__]
-    modules = (
-        importlib.import_module(f"engines.{kind}.{module.name}")
-        for module in pkgutil.iter_modules(folder)
-    )
-    return [module.__name__.rpartition(".")[2] for module in modules if hasattr(module, "create")]
+    """By their text: some need a package that is not here, and all take seconds to import."""
+    files = sorted(file for root in engines.__path__ for file in Path(root, kind).glob("*.py"))
+    return [file.stem for file in files if _CREATES.search(file.read_text("utf-8"))]

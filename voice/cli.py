@@ -143,6 +143,13 @@ def _complete_doctor(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=doctor_cli.run)
 
 
+def _complete_engine(parser: argparse.ArgumentParser) -> None:
+    from voice import engine_cli
+
+    engine_cli.add_arguments(parser)
+    parser.set_defaults(run=engine_cli.run)
+
+
 def _models_dir() -> Path | None:
     """Where the environment says that models are kept, as it does to a server."""
     from voice.config import load
@@ -160,6 +167,7 @@ _COMMANDS: Final[dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]
     "talk": ("call a server with recordings", _complete_talk),
     "models": ("fetch and check models", _complete_models),
     "build": ("make a checkpoint ready for a GPU", _complete_build),
+    "engine": ("run one engine for several servers", _complete_engine),
     "doctor": ("what is here, and what the configuration lacks", _complete_doctor),
 }
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
@@ -18,6 +18,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar, get_args, get_origin
 import msgspec
 from msgspec import Meta
 
+from engines.remote.endpoints import fault_of, is_endpoint
 from pipelines.conversation.settings import TurnSettings
 
 T = TypeVar("T")
@@ -71,15 +72,33 @@ class EngineConfig:
 @dataclass(frozen=True, slots=True)
 class PlacementConfig:
     """Where engines run: each name is one process of its own (``engines.placement``); none is
-    inside the server. Names: a MIG profile, a UUID, ``gpu0``, or ``cpu``."""
+    inside the server. Names: a MIG profile, a UUID, ``gpu0``, or ``cpu``; or the endpoint of an
+    engine that runs already and may be shared, ``ipc:///run/antiphon/tts``."""
 
     asr: tuple[str, ...] = ()
     llm: tuple[str, ...] = ()
     tts: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        for kind, endpoints in self.shared().items():
+            for endpoint in endpoints:
+                fault = fault_of(endpoint)
+                if endpoints.count(endpoint) > 1:
+                    fault = "is there twice: name it once"
+                if fault:
+                    raise ConfigError(f"placement.{kind}: {endpoint}: {fault}")
+
     def wanted(self) -> dict[str, tuple[str, ...]]:
-        """The kinds of engine that run in processes of their own, with the names."""
-        return {kind: getattr(self, kind) for kind in ENGINES if getattr(self, kind)}
+        """The kinds of engine that run in processes of this server, with the names."""
+        return self._named(lambda name: not is_endpoint(name))
+
+    def shared(self) -> dict[str, tuple[str, ...]]:
+        """The kinds of engine that run elsewhere on this machine, with the endpoints."""
+        return self._named(is_endpoint)
+
+    def _named(self, chosen: Callable[[str], bool]) -> dict[str, tuple[str, ...]]:
+        found = {kind: tuple(filter(chosen, getattr(self, kind))) for kind in ENGINES}
+        return {kind: names for kind, names in found.items() if names}
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from typing import Any, Final
 from engines.models import ModelStore
 from engines.placement import Inventory, Plan, draft
 from engines.ports import EngineError
+from engines.remote.endpoints import is_listening
 from voice.app import engine_module, make_engine
 from voice.config import ENGINES, Config, ConfigError, EngineConfig, build
 from voice.server import check_exposure
@@ -94,7 +95,8 @@ class ModelState:
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """An engine as configured. ``places``: its processes; none for one inside the server."""
+    """An engine as configured. ``places``: its processes, and the endpoints of those that are
+    shared; none for one inside the server."""
 
     kind: str
     name: str
@@ -136,17 +138,20 @@ def examine(config: Config | ConfigError, inventory: Inventory) -> Report:
     plan = draft(config.placement.wanted(), inventory)
     models = ModelStore(config.models_path)
     checks = asyncio.run(_check(config, models, inventory))
+    shared = config.placement.shared()
+    silent = [(kind, one) for kind in shared for one in shared[kind] if not is_listening(one)]
     packages = tuple(_packages(_needed(checks, plan)))
     faults = {package: fault for package in packages if (fault := _fault(package))}
     found = [
         *_exposure(config),
-        *(Problem(problem) for check in checks for problem in check.problems),
+        *map(Problem, dict.fromkeys(text for check in checks for text in check.problems)),
         *_unpulled(checks, models),
+        *(_unheard(kind, endpoint) for kind, endpoint in silent),
         *map(Problem, faults.values()),
         *_unplaced(plan),
     ]
     broken = {kind for package in faults for kind in package.needed_by}
-    broken |= {seat.kind for seat in plan.lacks}
+    broken |= {kind for kind, _ in silent} | {seat.kind for seat in plan.lacks}
     broken |= {check.kind for check in checks if check.problems or check.unusable}
     engines = tuple(
         Engine(check.kind, check.name, check.models, check.places, ready=check.kind not in broken)
@@ -186,11 +191,16 @@ class _Check:
 
 
 async def _check(config: Config, models: ModelStore, inventory: Inventory) -> list[_Check]:
-    wanted = config.placement.wanted()
-    return [
-        await _check_one(kind, getattr(config, kind), wanted.get(kind, ()), models, inventory)
-        for kind in ("vad", *ENGINES)
-    ]
+    wanted, shared = config.placement.wanted(), config.placement.shared()
+    checks = []
+    for kind in ("vad", *ENGINES):
+        section, places = getattr(config, kind), wanted.get(kind, ())
+        if kind in shared and not places:  # whoever keeps it has all that it needs
+            checks.append(_Check(kind, section.engine, shared[kind], (), ("pyzmq",), ()))
+            continue
+        check = await _check_one(kind, section, places, models, inventory)
+        checks.append(dataclasses.replace(check, places=(*places, *shared.get(kind, ()))))
+    return checks
 
 
 async def _check_one(
@@ -209,7 +219,11 @@ async def _check_one(
         problems = [] if absent else [str(error)]
         return _Check(kind, section.engine, places, (), needs, tuple(problems))
     needs = _needs(kind, section, options)
-    states = tuple(_model_states(options, models))
+    try:
+        states = tuple(_model_states(options, models))
+    except OSError as error:
+        told = f"models_dir: {error.strerror}: {models.root}: name a folder"
+        return _Check(kind, section.engine, places, (), needs, (told,))
     problems = []
     if not any(model.state in _UNUSABLE for model in states):
         problems.append(await _trial(kind, section, models))
@@ -228,6 +242,8 @@ async def _trial(kind: str, section: EngineConfig, models: ModelStore) -> str:
         return str(error)
     except (ImportError, OSError) as error:
         return f"{kind}: {section.engine} cannot be made: {error}"
+    except Exception as error:  # noqa: BLE001 - a bug of one engine, and the rest is to be told
+        return f"{kind}: {section.engine} cannot be made, by a bug of its own: {error!r}"
     if kind in ENGINES:
         await engine.close()
     return ""
@@ -333,6 +349,11 @@ def _unpulled(checks: Sequence[_Check], models: ModelStore) -> Iterator[Problem]
     if names:
         told = "models are not in place" if len(names) > 1 else "model is not in place"
         yield Problem(f"{len(names)} {told}", (models.pull_command(*names),))
+
+
+def _unheard(kind: str, endpoint: str) -> Problem:
+    text = f"{kind}: no engine process listens at {endpoint}: start one, for all its servers"
+    return Problem(text, (f"voice engine {kind} {endpoint}",))
 
 
 def _unplaced(plan: Plan) -> Iterator[Problem]:

@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from engines.placement import Gpu, Inventory, Plan, Seat, Slice, inventory
+from engines.remote.endpoints import is_endpoint
 from voice.config import Config, ConfigError, load
 from voice.doctor import Engine, Package, Problem, Report, examine
 
@@ -184,8 +185,10 @@ def _gib(mebibytes: int) -> str:
 def _processes(engine: Engine) -> str:
     if engine.kind == "vad" or not engine.places:
         return "in the server"
-    count = len(engine.places)
-    return "1 process" if count == 1 else f"{count} processes"
+    shared = sum(map(is_endpoint, engine.places))
+    count = len(engine.places) - shared
+    words = ["1 process" if count == 1 else f"{count} processes"] if count else []
+    return ", ".join([*words, f"{shared} shared"] if shared else words)
 
 
 def _models(engine: Engine) -> Text:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import socket
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Final
 
 import uvicorn
@@ -40,9 +43,10 @@ async def serve(config: Config, told: Callable[[str], None]) -> None:
     cannot be listened at.
     """
     check_exposure(config)
-    with _listen(config) as listener:
+    with _listen(config) as listener, ExitStack() as last:
         url = _url(listener)  # asked now: the socket may be closed before the models are warm
         async with open_house(config) as house:
+            last.enter_context(_terminated_last())
             server = uvicorn.Server(_uvicorn_config(house))
             try:
                 async with asyncio.TaskGroup() as tasks:
@@ -55,6 +59,23 @@ async def serve(config: Config, told: Callable[[str], None]) -> None:
                         task.cancel()
             except* EngineError as failures:
                 raise failures.exceptions[0] from None
+
+
+@contextmanager
+def _terminated_last() -> Iterator[None]:
+    """SIGTERM ends this process at the end of the context. uvicorn raises it again as soon as
+    the calls are over, when engines in processes of their own are still to be told."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    for number in came[:1]:
+        signal.raise_signal(number)
 
 
 def check_exposure(config: Config) -> None:

@@ -15,6 +15,7 @@ from engines.remote.spec import Place
 
 _CPU: Final = "cpu"
 _GPU: Final = re.compile(r"(?:gpu)?(\d+)")
+_SLICE: Final = re.compile(r"MIG-.*|gpu\d+:\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +110,22 @@ def _device(name: str, inventory: Inventory, free: list[Slice]) -> Slice | Gpu |
         return None
     if is_profile(name.lower()):
         return _take(name.lower(), inventory, free)
-    if name.startswith("MIG-") or ":" in name:
-        return _slice(name, inventory)
-    if name.startswith("GPU-") or _GPU.fullmatch(name):
-        return _whole(name, inventory)
-    raise _Lacking(
-        f"{name!r} is no place: write a slice profile (1g.18gb), a slice (MIG-… or gpu0:1),"
-        " a whole GPU (GPU-… or gpu0) or cpu"
+    if not _is_device(name):
+        raise _Lacking(
+            f"{name!r} is no place: write a slice profile (1g.18gb), a slice (MIG-… or gpu0:1),"
+            " a whole GPU (GPU-… or gpu0), cpu, or the endpoint of an engine that is shared"
+            " (ipc:///PATH)"
+        )
+    return _slice(name, inventory) if _SLICE.fullmatch(name) else _whole(name, inventory)
+
+
+def _is_device(name: str) -> bool:
+    """Whether this reads as something of a GPU's."""
+    return bool(
+        is_profile(name.lower())
+        or _SLICE.fullmatch(name)
+        or name.startswith("GPU-")
+        or _GPU.fullmatch(name)
     )
 
 
@@ -186,7 +196,9 @@ def _warnings(seats: Iterable[Seat]) -> tuple[str, ...]:
 
 
 def _remedies(seats: Sequence[Seat], inventory: Inventory) -> tuple[Remedy, ...]:
-    lacks = [seat.wanted.lower() for seat in seats if seat.place is None]
+    lacks = [
+        seat.wanted.lower() for seat in seats if seat.place is None and _is_device(seat.wanted)
+    ]
     if not inventory.gpus:
         return (Remedy(f"No GPU: {inventory.reason}"),) if lacks else ()
     whole = {seat.device.index for seat in seats if isinstance(seat.device, Gpu)}

@@ -12,7 +12,7 @@ from typing import Final
 
 import zmq
 
-from engines.remote.wire import MOST_BYTES, pack
+from engines.remote import wire
 
 MOST_PACKETS: Final = 65_536
 """On their way in one direction. Credits bind what may be, and stay far below it."""
@@ -53,7 +53,7 @@ def _socket(context: zmq.Context[zmq.Socket[bytes]], kind: int) -> zmq.Socket[by
     socket = context.socket(kind)
     socket.set(zmq.SNDHWM, MOST_PACKETS)
     socket.set(zmq.RCVHWM, MOST_PACKETS)
-    socket.set(zmq.MAXMSGSIZE, MOST_BYTES)
+    socket.set(zmq.MAXMSGSIZE, wire.MOST_BYTES)
     return socket
 
 
@@ -108,20 +108,25 @@ class Channel:
 
 
 class Outbox:
-    """Gathers what is told in one turn of the loop into one packet."""
+    """Gathers what is told in one turn of the loop into one packet, or into several where one
+    would be more than the other side takes: it cuts off who sends that."""
 
     def __init__(self, send: Callable[[bytes], None]) -> None:
         self._send = send
         self._loop = asyncio.get_running_loop()
         self._told: list[bytes] = []
+        self._bytes = 0
 
     def put(self, message: bytes) -> None:
+        if self._bytes + len(message) > wire.MOST_BYTES // 2:
+            self.flush()
         if not self._told:
             self._loop.call_soon(self.flush)
         self._told.append(message)
+        self._bytes += len(message)
 
     def flush(self) -> None:
         """Send what has been told, now."""
         if self._told:
-            told, self._told = self._told, []
-            self._send(pack(told))
+            told, self._told, self._bytes = self._told, [], 0
+            self._send(wire.pack(told))

@@ -112,6 +112,7 @@ class RemoteEngine:
         self._why_lost = "it has not answered yet"
         self._refusal: str | None = None
         self.leaving = False
+        self.forgotten = False
         self._missed = 0
         self._heard_at = 0.0
         self._load = Load()
@@ -217,12 +218,6 @@ class RemoteEngine:
             raise EngineError(
                 self.name, "bad_request", f"the request cannot be sent: {error}"
             ) from error
-        if len(message) > wire.MOST_BYTES // 2:
-            raise EngineError(
-                self.name,
-                "bad_request",
-                f"the request is {len(message)} bytes, the most is {wire.MOST_BYTES // 2}: cut it",
-            )
         self._streams[number] = stream = RemoteStream(self, number, wire.CREDITS[self._kind])
         self._outbox.put(message)
         return stream
@@ -242,7 +237,7 @@ class RemoteEngine:
             self._why_lost = why
             self._welcomed.clear()
             self._lost.set()
-            self._load = Load()
+            self._load = Load(slots=self._load.slots)  # it will have no more room than it had
             self._of_others = 0
             if self._streams:
                 logger.warning("%s: %d requests are lost: %s", self.name, len(self._streams), why)
@@ -312,7 +307,8 @@ class RemoteEngine:
             case wire.Welcome() | wire.Refused():
                 self._settle(message)
             case wire.Stranger():
-                self.give_up("it was started again")
+                self.forgotten = True
+                self.give_up("it was started again, or this gateway was silent for too long")
             case wire.Leaving() | wire.Goodbye():
                 self._take_leave(message)
 
@@ -327,7 +323,7 @@ class RemoteEngine:
         else:
             self._refusal = None
             self.pid = answer.pid
-            self.leaving = False
+            self.leaving = self.forgotten = False
             self._missed = 0
             self._heard_at = self._loop.time()
             self._lost.clear()

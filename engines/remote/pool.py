@@ -8,7 +8,6 @@ carries all that it needs. A voice goes wherever there is most room.
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -22,12 +21,11 @@ import zmq
 from engines.audio import Pcm
 from engines.ports import ChatRequest, EngineError, Load
 from engines.remote.client import ProcessLost, RemoteEngine, RemoteStream
+from engines.remote.endpoints import SCHEME, fault_of
 from engines.remote.spec import EngineSpec, Patience, Place, ProcessSpec
 from engines.remote.supervision import EngineProcess, ProcessStatus, State
 
 _TRIES: Final = 2
-_LONGEST_PATH: Final = 100
-"""Of a local socket: the kernel allows 107 bytes."""
 
 
 class Attached:
@@ -127,8 +125,11 @@ class EnginePool:
         await asyncio.gather(*(place.close() for place in self._places))
 
     def load(self) -> Load:
-        """The sum over the processes that are there; the slowest one's step."""
-        loads = [place.remote.load() for place in self._places if place.remote.alive]
+        """The sum over the processes that are there; the slowest one's step. While none is there
+        the bound is that of all, so that nobody is let in for want of one."""
+        remotes = [place.remote for place in self._places]
+        there = [remote for remote in remotes if remote.alive] or remotes
+        loads = [remote.load() for remote in there]
         bounded = all(load.slots for load in loads)
         return Load(
             slots=sum(load.slots for load in loads) if bounded else 0,
@@ -180,15 +181,14 @@ class EnginePool:
     def _settle(self) -> None:
         """Make the places. Raises EngineError."""
         self._context = zmq.Context()
-        self._folder = Path(tempfile.mkdtemp(prefix="antiphon-"))  # nobody else may enter it
-        if len(os.fsencode(self._folder)) > _LONGEST_PATH:
-            raise EngineError(
-                self.name, "failed", f"{self._folder} is too long for a socket: set TMPDIR shorter"
-            )
+        if self._to_start:
+            self._folder = Path(tempfile.mkdtemp(prefix="antiphon-"))  # nobody else may enter it
         for number, place in enumerate(self._to_start):
-            spec = ProcessSpec(
-                self._spec, place.name, f"ipc://{self._folder}/{number}", self._patience
-            )
+            endpoint = f"{SCHEME}{self._folder}/{number}"
+            if fault_of(endpoint):
+                told = f"{self._folder} is too long for a socket: set TMPDIR shorter"
+                raise EngineError(self.name, "failed", told)
+            spec = ProcessSpec(self._spec, place.name, endpoint, self._patience)
             remote = self._remote(spec.endpoint, f"{self.name} at {place.name}")
             self._places.append(EngineProcess(spec, place, remote))
         for endpoint in self._to_join:

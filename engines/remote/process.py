@@ -1,23 +1,22 @@
 """One engine in a process of its own: ``python -m engines.remote.process [SPEC.json]``.
 
 Without an argument the spec, one line of JSON, comes from whoever started it; that one keeps
-the pipe open, and the process ends with it. With the path of a spec the process stands alone,
-for gateways that are given its endpoint. What libraries print goes to stderr, as the log does:
-stdout is for the reports.
+the pipe open, and the process ends with it, as does all that it has started itself. With the
+path of a spec the process stands alone, for gateways that are given its endpoint. What libraries
+print goes to stderr, as the log does: stdout is for the reports.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import dataclasses
 import difflib
 import importlib
 import logging
 import os
 import signal
+import subprocess
 import sys
-import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -32,7 +31,18 @@ from engines.remote.spec import EngineSpec, ProcessSpec
 
 logger = logging.getLogger(__name__)
 
-_PR_SET_PDEATHSIG: Final = 1
+_GUARD: Final = """
+trap '' HUP INT TERM
+while read -r _; do :; done
+kill -s KILL -- "-$1"
+sleep 1
+kill -0 "$3" || { rm -f -- "$2"; rmdir -- "${2%/*}"; }
+"""
+"""Waits for the end of stdin, the pipe of the starter ``$3``. A process of its own, since this
+one may be stuck in native code, and since nothing else ends the children of a library, such as
+TensorRT-LLM's workers, which hold the GPU. Where the starter is gone for good, its socket goes,
+and the folder with the last one."""
+
 Tell = Callable[[Report], None]
 
 
@@ -54,16 +64,20 @@ def read_spec(arguments: list[str]) -> ProcessSpec:
     if arguments:
         return msgspec.json.decode(Path(arguments[0]).read_bytes(), type=ProcessSpec)
     spec = msgspec.json.decode(sys.stdin.buffer.readline(), type=ProcessSpec)
-    threading.Thread(target=_end_with_starter, name="starter", daemon=True).start()
-    if sys.platform == "linux":  # even while a thread is stuck in native code
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    _end_with_starter(spec.endpoint.removeprefix("ipc://"))
     return spec
 
 
-def _end_with_starter() -> None:
-    while os.read(0, 4096):  # not by a file, whose lock a daemon thread would keep at the exit
-        pass
-    os._exit(1)
+def _end_with_starter(socket: str) -> None:
+    if os.getpgrp() != os.getpid():  # whoever started it may have made the group already
+        os.setpgid(0, 0)
+    subprocess.Popen(
+        ["/bin/sh", "-c", _GUARD, "sh", str(os.getpid()), socket, str(os.getppid())],
+        stdin=0,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
 
 
 def _own_stdout() -> Tell:
@@ -107,7 +121,8 @@ async def _serve(spec: ProcessSpec, tell: Tell) -> None:
         tell(Progress("warms up"))
         await engine.warm_up()
         stop = asyncio.Event()
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
         await EngineServer(engine, spec).serve(stop, lambda: tell(Ready()))
     finally:
         await engine.close()
@@ -127,11 +142,10 @@ def _module(spec: EngineSpec) -> ModuleType:
     try:
         module = importlib.import_module(spec.module)
     except ModuleNotFoundError as error:
-        raise EngineError(
-            spec.name,
-            "failed",
-            f"{spec.module} needs the module {error.name}, which cannot be found: install it",
-        ) from error
+        told = f"{spec.module} needs the module {error.name}, which cannot be found: install it"
+        if error.name is not None and spec.module.startswith(error.name):
+            told = f"there is no module {error.name}: see the engine's name, and PYTHONPATH"
+        raise EngineError(spec.name, "failed", told) from error
     if not (hasattr(module, "create") and hasattr(module, "Options")):
         raise EngineError(
             spec.name,

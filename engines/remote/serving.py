@@ -19,6 +19,7 @@ import zmq
 from engines.ports import Engine, EngineError, Load, Measured
 from engines.remote import wire
 from engines.remote.channel import Channel, Disconnected, Outbox, router
+from engines.remote.endpoints import obstacle
 from engines.remote.spec import ProcessSpec
 
 logger = logging.getLogger(__name__)
@@ -34,9 +35,12 @@ class _Gateway:
 
     def __init__(self, name: str, outbox: Outbox) -> None:
         self.name = name
-        self.outbox = outbox
         self.answers: dict[int, _Answer] = {}
         self.missed = 0
+        self._outbox = outbox
+
+    def tell(self, message: wire.FromEngine) -> None:
+        self._outbox.put(wire.encode(message))
 
 
 class _Answer:
@@ -46,6 +50,7 @@ class _Answer:
         self.credits = credits
         self._more = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
+        self.unwanted = False
 
     def add(self, credits: int) -> None:
         self.credits += credits
@@ -57,6 +62,7 @@ class _Answer:
             await self._more.wait()
 
     def cancel(self) -> None:
+        self.unwanted = True
         if self.task is not None:
             self.task.cancel()
 
@@ -70,10 +76,9 @@ class EngineServer:
         self._gateways: dict[bytes, _Gateway] = {}
         self._answers: set[_Answer] = set()
         self._waiting: set[_Answer] = set()  # for the model, not for credit
-        self._progress_at = 0.0
+        self._idle_beats = 0
         self._leaving = False
         self._departed = asyncio.Event()
-        self._loop = asyncio.get_running_loop()
 
     async def serve(self, stop: asyncio.Event, ready: Callable[[], None]) -> None:
         """Until ``stop``; then what is open may end, for as long as the spec allows. ``ready``
@@ -83,14 +88,10 @@ class EngineServer:
         """
         context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         try:
-            socket = router(context, self._spec.endpoint)
-        except zmq.ZMQError as error:
+            socket = self._listen(context)
+        except BaseException:
             context.term()
-            raise EngineError(
-                self._spec.engine.name,
-                "failed",
-                f"cannot listen at {self._spec.endpoint}: {error}: choose another endpoint",
-            ) from error
+            raise
         self._channel = Channel(socket, self._receive)
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -104,6 +105,17 @@ class EngineServer:
             self._channel.close()
             context.term()
 
+    def _listen(self, context: zmq.Context[zmq.Socket[bytes]]) -> zmq.Socket[bytes]:
+        endpoint = self._spec.endpoint
+        why, cause = obstacle(endpoint), None
+        if not why:
+            try:
+                return router(context, endpoint)
+            except zmq.ZMQError as error:
+                why, cause = str(error), error
+        told = f"cannot listen at {endpoint}: {why}: choose another endpoint"
+        raise EngineError(self._spec.engine.name, "failed", told) from cause
+
     @property
     def load(self) -> Load:
         """The engine's own word, or else the requests that are open."""
@@ -114,14 +126,14 @@ class EngineServer:
     async def _drain(self) -> None:
         self._leaving = True
         for gateway in self._gateways.values():
-            gateway.outbox.put(wire.encode(wire.Leaving()))
+            gateway.tell(wire.Leaving())
         tasks = [answer.task for answer in self._answers if answer.task is not None]
         if tasks:
             await asyncio.wait(tasks, timeout=self._spec.patience.drain_s)
         for answer in self._answers:
             answer.cancel()
         for gateway in self._gateways.values():
-            gateway.outbox.put(wire.encode(wire.Goodbye()))
+            gateway.tell(wire.Goodbye())
         with suppress(TimeoutError):
             async with asyncio.timeout(_FAREWELL_S):
                 while self._gateways:
@@ -173,9 +185,10 @@ class EngineServer:
             self._refuse(identity, why)
             return
         outbox = Outbox(lambda packet: self._send(identity, packet))
-        self._gateways[identity] = _Gateway(hello.gateway, outbox)
+        self._gateways[identity] = gateway = _Gateway(hello.gateway, outbox)
         spec = self._spec
-        outbox.put(wire.encode(wire.Welcome(spec.engine.name, spec.place, os.getpid())))
+        gateway.tell(wire.Welcome(spec.engine.name, spec.place, os.getpid()))
+        gateway.tell(wire.Beat(self.load, 0, 0.0))  # a Welcome alone says nothing of slots
 
     def _objection(self, hello: wire.Hello) -> str:
         if hello.version != wire.VERSION:
@@ -219,25 +232,24 @@ class EngineServer:
 
     async def _beat(self) -> None:
         while True:
-            load, stalled_ms = self.load, self._stalled_ms()
+            load = self.load
+            stalled_ms = 1000 * self._spec.patience.beat_s * self._idle_beats
             for identity, gateway in list(self._gateways.items()):
                 gateway.missed += 1
                 if gateway.missed > self._spec.patience.missed_beats:
                     self._forget(identity, "it is silent")
-                    continue
-                beat = wire.Beat(load, len(gateway.answers), stalled_ms)
-                gateway.outbox.put(wire.encode(beat))
+                else:
+                    gateway.tell(wire.Beat(load, len(gateway.answers), stalled_ms))
             await asyncio.sleep(self._spec.patience.beat_s)
-
-    def _stalled_ms(self) -> float:
-        return 1000 * (self._loop.time() - self._progress_at) if self._waiting else 0.0
+            # Not by the clock, which goes on while a process is stopped from outside.
+            self._idle_beats = self._idle_beats + 1 if self._waiting else 0
 
     # --- requests -----------------------------------------------------------------------
 
     def _open(self, gateway: _Gateway, message: wire.Open) -> None:
         why = self._no_room(gateway, message)
         if why:
-            gateway.outbox.put(wire.encode(wire.Declined(message.request, why)))
+            gateway.tell(wire.Declined(message.request, why))
             return
         answer = _Answer(message.credits)
         self._answers.add(answer)
@@ -260,9 +272,14 @@ class EngineServer:
 
     async def _answer(self, gateway: _Gateway, message: wire.Open, answer: _Answer) -> None:
         number = message.request
+        last: wire.End | wire.Failed | wire.Declined
         try:
             await self._relay(gateway, message, answer)
-            last: wire.End | wire.Failed = wire.End(number)
+            last = wire.End(number)
+        except asyncio.CancelledError:
+            if answer.unwanted:
+                raise
+            last = wire.Declined(number, "the engine itself has cancelled it")
         except wire.Unreadable as error:
             told = f"the request {error}"
             last = wire.Failed(number, self._spec.engine.name, "bad_request", told)
@@ -274,7 +291,7 @@ class EngineServer:
             last = wire.Failed(number, self._spec.engine.name, "failed", told)
         finally:
             self._got(answer)
-        gateway.outbox.put(wire.encode(last))
+        gateway.tell(last)
 
     async def _relay(self, gateway: _Gateway, message: wire.Open, answer: _Answer) -> None:
         """Send the engine's items, each asked for only once its reader has room for it."""
@@ -283,7 +300,7 @@ class EngineServer:
         async with self._engine.open(request) as items:
             async for item in items:
                 self._got(answer)
-                gateway.outbox.put(wire.encode(wire.item_of(message.request, item)))
+                gateway.tell(wire.item_of(message.request, item))
                 answer.credits -= 1
                 if answer.credits <= 0:
                     await answer.wait_credit()
@@ -291,9 +308,9 @@ class EngineServer:
 
     def _wants(self, answer: _Answer) -> None:
         if not self._waiting:
-            self._progress_at = self._loop.time()
+            self._idle_beats = 0
         self._waiting.add(answer)
 
     def _got(self, answer: _Answer) -> None:
         self._waiting.discard(answer)
-        self._progress_at = self._loop.time()
+        self._idle_beats = 0

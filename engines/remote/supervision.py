@@ -120,7 +120,7 @@ class EngineProcess:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(msgspec.json.encode(self._spec) + b"\n")
-        while line := await process.stdout.readline():
+        while line := await _line(process.stdout):
             match self._report(line):
                 case Progress(text):
                     logger.info("%s: %s %s", self._place.name, self._spec.engine.name, text)
@@ -167,12 +167,23 @@ class EngineProcess:
         while True:
             began = loop.time()
             why = await self.remote.wait_lost()
+            if self.remote.forgotten and await self._is_back():
+                continue
             self._state = "down"
             if loop.time() - began > self._spec.patience.longest_restart_s:
                 failures = 0
             logger.error("%s: %s", self._place.name, await self._own_end() or why)
             await self._end(_GRACE_S if self.remote.leaving else 0)
             failures = await self._launch_again(failures)
+
+    async def _is_back(self) -> bool:
+        """Whether a process that took this gateway for gone, which was stopped for a while,
+        greets it again: it is as good as before."""
+        try:
+            await self.remote.wait_welcome()
+        except EngineError:
+            return False
+        return True
 
     async def _own_end(self) -> str:
         """How the process has ended where it has, which the socket may have told first."""
@@ -206,10 +217,20 @@ class EngineProcess:
         return EngineError(self._spec.engine.name, "unavailable", text)
 
 
+async def _line(stdout: asyncio.StreamReader) -> bytes:
+    """The next line, empty at the end; of one that is no report, for it is too long, the rest."""
+    while True:
+        with suppress(ValueError):
+            return await stdout.readline()
+
+
 def _ending(status: int) -> str:
-    if status < 0:
+    if status >= 0:
+        return f"its process ended with status {status}"
+    try:
         return f"its process ended by {signal.Signals(-status).name}"
-    return f"its process ended with status {status}"
+    except ValueError:  # most of the real-time signals have no name
+        return f"its process ended by signal {-status}"
 
 
 def _tell_bug(task: asyncio.Task[None]) -> None:

@@ -28,7 +28,7 @@ from engines.remote.spec import Kind
 
 VERSION: Final = 1
 MOST_BYTES: Final = 64 * 1024 * 1024
-"""Of one packet: half an hour of speech at 16 kHz."""
+"""Of one packet: half an hour of speech at 16 kHz. A message may have half of it."""
 
 CREDITS: Final[dict[Kind, int]] = {"asr": 8, "llm": 64, "tts": 8}
 """How many items an engine may be ahead of its reader."""
@@ -221,7 +221,7 @@ def encode(message: FromGateway | FromEngine) -> bytes:
 def request_of(kind: Kind, number: int, request: Any) -> Open:
     """The message that opens ``request`` with the first credits.
 
-    Raises ValueError where it cannot travel: a value of an odd type, a lone surrogate.
+    Raises ValueError where it cannot travel: a value of an odd type, a lone surrogate, too large.
     """
     return Open(number, CREDITS[kind], _raw(request))
 
@@ -245,9 +245,12 @@ def item_in(kind: Kind, message: Item) -> Any:
 
 def _raw(value: Any) -> msgspec.Raw:
     try:
-        return msgspec.Raw(_encoder.encode(value))
+        data = _encoder.encode(value)
     except (NotImplementedError, TypeError, OverflowError) as error:
         raise ValueError(str(error)) from error
+    if len(data) > MOST_BYTES // 2:
+        raise ValueError(f"it is {len(data)} bytes, the most is {MOST_BYTES // 2}: cut it")
+    return msgspec.Raw(data)
 
 
 def pack(messages: Sequence[bytes]) -> bytes:

@@ -54,7 +54,7 @@ from pipelines.conversation.events import (
     TranscriptFailed,
     WindowHeard,
 )
-from pipelines.conversation.patience import Profile, wait_ms
+from pipelines.conversation.patience import Profile, opinion_of_sound, wait_ms
 from pipelines.conversation.settings import TurnSettings
 from pipelines.conversation.turns import PARTIAL_MS, Turn
 
@@ -311,7 +311,7 @@ class TurnMachine:
     def _on_judged(self, event: EndJudged, _now: int) -> None:
         turn = self._open
         if turn is not None and turn.take == event.take:
-            turn.by_sound = 2 * event.probability - 1
+            turn.by_sound = opinion_of_sound(event.probability)
             self._set_wait()
 
     def _accept(self, turn: Turn) -> None:

@@ -31,7 +31,8 @@ from pipelines.conversation.events import (
     ReplyText,
     ReplyToolCall,
 )
-from pipelines.speaking.phrases import PhraseSplitter
+from pipelines.speaking.loudness import Leveller
+from pipelines.speaking.script import Line, Script
 
 T = TypeVar("T")
 
@@ -60,13 +61,15 @@ _PHRASES_AHEAD: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class ReplyPlan:
-    """What to answer and how. ``spoken`` off makes it a reply in text."""
+    """What to answer and how. ``spoken`` off makes it a reply in text. ``language`` is that of the
+    answer, for how its numbers are read."""
 
     epoch: int
     chat: ChatRequest
     voice: str | None = None
     speed: float = 1.0
     spoken: bool = True
+    language: str | None = None
 
 
 @dataclass(slots=True)
@@ -98,7 +101,8 @@ class _ToolCalls:
 
 
 class Reply:
-    """Makes one reply; see the module. ``put`` says False once nobody wants it any more."""
+    """Makes one reply; see the module. ``put`` says False once nobody wants it any more.
+    ``leveller`` is the call's, so that its replies are as loud as one another."""
 
     def __init__(
         self,
@@ -108,18 +112,20 @@ class Reply:
         *,
         put: Callable[[Output], bool],
         lead_ms: Callable[[], float],
+        leveller: Leveller | None = None,
     ) -> None:
         self.plan = plan
         self._llm = llm
         self._tts = tts
         self._put = put
         self._lead_ms = lead_ms
+        self._leveller = leveller or Leveller()
         self._loop = asyncio.get_running_loop()
         self.stages = Stages(self._loop.time())
 
     async def run(self) -> None:
         """Make the reply; its last output is always a ReplyFinished."""
-        phrases: asyncio.Queue[str | None] = asyncio.Queue(_PHRASES_AHEAD)
+        phrases: asyncio.Queue[Line | None] = asyncio.Queue(_PHRASES_AHEAD)
         finished = ReplyFinished(self.plan.epoch, Usage())
         try:
             async with asyncio.TaskGroup() as group:
@@ -134,16 +140,17 @@ class Reply:
             finished = ReplyFinished(self.plan.epoch, Usage(), failure.code, str(failure))
         self._put(finished)
 
-    async def _think(self, phrases: asyncio.Queue[str | None]) -> tuple[Usage, list[ToolCall]]:
-        """The model's half: its words as phrases (in a written reply, as they come)."""
-        splitter, tools, usage, written = PhraseSplitter(), _ToolCalls(), Usage(), 0
+    async def _think(self, phrases: asyncio.Queue[Line | None]) -> tuple[Usage, list[ToolCall]]:
+        """The model's half: its words as lines (in a written reply, as they come)."""
+        script, tools = Script(self.plan.language), _ToolCalls()
+        usage, written = Usage(), 0
         async with self._llm.open(self.plan.chat) as deltas:
             async for delta in _timely(deltas, "llm"):
                 if isinstance(delta, TextDelta):
                     self.stages.mark("first_token", self._loop.time())
                     written += len(delta.text)
-                    for phrase in splitter.feed(delta.text) if self.plan.spoken else [delta.text]:
-                        await phrases.put(phrase)
+                    for line in self._lines(script, delta.text):
+                        await phrases.put(line)
                 elif isinstance(delta, ToolCallDelta):
                     written += len(delta.arguments)
                     tools.add(delta)
@@ -153,39 +160,45 @@ class Reply:
                     raise EngineError("llm", "bad_response", "the model's answer does not end")
         if not written and not tools.calls:
             raise EngineError("llm", "empty", "the model gave neither words nor tool calls")
-        for phrase in splitter.finish():
-            await phrases.put(phrase)
+        for line in script.finish():
+            await phrases.put(line)
         await phrases.put(None)
         return usage, list(tools.calls.values())
 
-    async def _utter(self, phrases: asyncio.Queue[str | None]) -> None:
+    def _lines(self, script: Script, text: str) -> list[Line]:
+        return script.feed(text) if self.plan.spoken else [Line(text, "")]
+
+    async def _utter(self, phrases: asyncio.Queue[Line | None]) -> None:
         """The voice's half: phrases to text and audio."""
-        while (phrase := await phrases.get()) is not None:
+        while (line := await phrases.get()) is not None:
             self.stages.mark("first_phrase", self._loop.time())
-            if self.plan.spoken:
+            if line.spoken:
                 await self._wait_for_listener(MOST_LEAD_MS)
-                await self._speak(phrase)
+                await self._speak(line)
             else:
-                self._put(ReplyText(self.plan.epoch, phrase))
+                self._put(ReplyText(self.plan.epoch, line.text))
 
     async def _wait_for_listener(self, lead_ms: float) -> None:
         ahead = self._lead_ms() - lead_ms
         if ahead > 0:
             await asyncio.sleep(ahead / 1000)
 
-    async def _speak(self, phrase: str) -> None:
-        plan = self.plan
-        request = SpeechRequest(phrase, plan.voice, plan.speed, plan.chat.priority, plan.chat.call)
-        text: ReplyText | None = ReplyText(self.plan.epoch, phrase)
+    async def _speak(self, line: Line) -> None:
+        plan, levelled = self.plan, self._leveller.phrase()
+        request = SpeechRequest(
+            line.spoken, plan.voice, plan.speed, plan.chat.priority, plan.chat.call
+        )
+        text: ReplyText | None = ReplyText(self.plan.epoch, line.text)
         async with self._tts.open(request) as audio:
             async for pcm in _timely(audio, "tts"):
                 self.stages.mark("first_audio", self._loop.time())
                 if text is not None:
                     self._put(text)
                     text = None
-                for piece in _slices(pcm):
+                for piece in _slices(levelled.feed(pcm)):
                     self._put(ReplyAudio(self.plan.epoch, piece))
                 await self._wait_for_listener(READ_LEAD_MS)
+        levelled.finish()
         if text is not None:
             self._put(text)
 

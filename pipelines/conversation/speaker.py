@@ -33,6 +33,7 @@ from pipelines.conversation.own_tools import OWN_TOOLS, perform
 from pipelines.conversation.playback import Playback
 from pipelines.conversation.ports import CallSettings, Door, Engines, Observer
 from pipelines.conversation.reply import Reply, ReplyPlan
+from pipelines.speaking.loudness import Leveller
 
 logger = logging.getLogger(__name__)
 
@@ -68,6 +69,7 @@ class Speaker:
         self.echo = EchoGuard()
         """What of the microphone's audio is the agent's own voice."""
         self._playback = Playback(self._emit, self.echo)
+        self._leveller = Leveller()
         self._making: asyncio.Task[None] | None = None
         self._reading: asyncio.Task[None] | None = None
         self._item: AgentItem | None = None
@@ -181,12 +183,16 @@ class Speaker:
         self._item, self._settings = None, settings
         self._paused = self._sounded = False
         self._playback.begin(epoch, held=bool(heard))
+        plan = ReplyPlan(
+            epoch, chat, settings.voice, settings.speed, settings.spoken, settings.language
+        )
         reply = Reply(
-            ReplyPlan(epoch, chat, settings.voice, settings.speed, settings.spoken),
+            plan,
             llm,
             self._engines.tts,
             put=self._put,
             lead_ms=self._lead_ms,
+            leveller=self._leveller,
         )
         self._making = self._tasks.create_task(self._make(reply))
 

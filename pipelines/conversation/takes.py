@@ -131,12 +131,13 @@ class Takes:
         text = " ".join(transcript.text for transcript in transcripts if transcript.text)
         heard = next((each.language for each in transcripts if each.language), None)
         self.language = language = language or heard or self.language
-        kind = kind_of(text, language, self._spoken())
+        spoken = self._spoken()
+        kind = kind_of(text, language, spoken)
         return TranscriptArrived(
             take,
             "" if kind == "nothing" else text,
             kind,
-            completeness(text, language, profile or "normal"),
+            completeness(text, language, profile or "normal", spoken),
             ", ".join(each.suspicion for each in transcripts if each.suspicion),
         )
 

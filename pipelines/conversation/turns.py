@@ -44,7 +44,7 @@ class Turn:
 
     It is ``confirmed`` once it is surely one, ``over_reply`` where it has silenced a reply, and
     ``answers`` where a mere "yes" in it is an answer. ``text`` is None until its take has
-    arrived; the opinions are about that take, from -1 (the caller goes on) to 1.
+    arrived; the opinions are about that take, from -1 (the caller goes on) to 1, 0 for none.
     """
 
     number: int
@@ -55,15 +55,15 @@ class Turn:
     text: str | None = None
     kind: Kind = "words"
     suspicion: str = ""
-    by_words: float | None = None
-    by_sound: float | None = None
+    by_words: float = 0.0
+    by_sound: float = 0.0
     partial: Partial = field(default_factory=Partial)
     deadline: int = 0
 
     @property
-    def opinions(self) -> list[float]:
-        """What is thought of its being over."""
-        return [opinion for opinion in (self.by_words, self.by_sound) if opinion is not None]
+    def opinions(self) -> tuple[float, float]:
+        """What is thought of its being over: by its words, and by its sound."""
+        return self.by_words, self.by_sound
 
     @property
     def says_something(self) -> bool:
@@ -81,4 +81,5 @@ class Turn:
 
     def forget(self) -> None:
         """The caller has gone on: what its take said is not all."""
-        self.take = self.text = self.by_words = self.by_sound = None
+        self.take = self.text = None
+        self.by_words = self.by_sound = 0.0

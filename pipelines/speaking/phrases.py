@@ -73,8 +73,8 @@ class _End(NamedTuple):
 
 
 class PhraseSplitter:
-    """Cuts one reply's text into phrases. Nothing is lost but blanks at the very end, and the
-    phrases are the same however the text is chopped into deltas."""
+    """Cuts one reply's text into phrases: the same ones however the text is chopped into deltas.
+    Nothing is lost; what has no words, blanks at the very end above all, may be one of them."""
 
     def __init__(self, settings: PhraseSettings | None = None) -> None:
         self._settings = settings or PhraseSettings()
@@ -96,7 +96,7 @@ class PhraseSplitter:
     def finish(self) -> list[str]:
         """Give what is left; the splitter is then as new."""
         rest, self._text, self._blanks, self._first = self._text, "", 0, True
-        return [rest] if rest.strip() else []
+        return [rest] if rest else []
 
     def _phrase_end(self, start: int) -> int | None:
         """Where the phrase from ``start`` on ends. No more is looked at than a phrase may hold,

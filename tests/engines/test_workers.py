@@ -110,6 +110,12 @@ async def test_two_threads_run_two_calls_at_a_time():
     workers.close()
 
 
+@pytest.mark.parametrize("count", [0, -5])
+def test_no_thread_at_all_is_refused_and_nobody_waits_for_it(count):
+    with pytest.raises(EngineError, match=f"{count} at once is too few: .* 1 or more"):
+        Workers("tap", count)
+
+
 async def test_a_full_queue_refuses_and_cancelled_calls_do_not_count():
     workers, gate = Workers("parrot", capacity=1), Gate()
     holding = asyncio.create_task(workers.run(Priority.FINAL, gate))

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from engines.placement import Gpu, Inventory
 from engines.ports import EngineError, SpeechRequest
 from voice.app import open_house, warm_up, watch_loop
 from voice.config import ConfigError, load
@@ -131,6 +132,36 @@ async def test_a_package_that_an_engine_lacks_is_named(own_module: Any) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("def create(:", "SyntaxError"), ("raise ZeroDivisionError('oh')", "ZeroDivisionError('oh')")],
+)
+async def test_a_module_that_cannot_be_imported_is_told(
+    own_module: Any, text: str, said: str
+) -> None:
+    path = own_module("broken", text)
+    told = await refusal(f"tts.engine={path}")
+    assert told.startswith(f"tts.engine: {path} cannot be imported: {said}")
+    assert f"`python -c 'import {path}'` shows where" in told
+
+
+@pytest.mark.parametrize("name", ["", ".foo", "../x", "a..b", "os.path;"])
+async def test_a_name_that_is_none_is_told(name: str) -> None:
+    assert (await refusal(f"tts.engine={name}")).startswith(
+        f"tts.engine: {name!r} is no name. Known: hibari, orpheus, scripted, or the import path"
+    )
+
+
+async def test_engines_whose_packages_are_missing_are_known_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    for name in [name for name in sys.modules if name.startswith(("engines.asr", "engines.tts"))]:
+        monkeypatch.delitem(sys.modules, name)
+    assert "whisper_transformers" in await refusal("asr.engine=nothing")
+    assert "orpheus" in await refusal("tts.engine=nothing")
+
+
 async def test_an_option_that_an_engine_does_not_have(own_module: Any) -> None:
     path = own_module("engine")
     said = await refusal(f"llm.engine={path}", "llm.greting=x")
@@ -174,3 +205,13 @@ async def test_a_place_that_is_not_there_is_told() -> None:
     with pytest.raises(EngineError, match=r"7g\.141gb"):
         async with open_house(load(settings=["placement.tts=7g.141gb"], scripted=True)):
             pass
+
+
+async def test_places_that_share_a_device_are_warned_of(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    gpu = Gpu(0, "GPU-a", "NVIDIA L4", 23_000)
+    monkeypatch.setattr("engines.placement.inventory", lambda: Inventory((gpu,)))
+    config = load(settings=["placement.tts=gpu0", "placement.asr=gpu0"], scripted=True)
+    async with open_house(config):
+        assert "placement: asr and tts share gpu0" in caplog.text

@@ -180,6 +180,28 @@ def test_what_has_no_default_must_be_given() -> None:
         build(Options, {"port": 2}, "llm.options")
 
 
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("ipc:///run/a,ipc:///run/a", "placement.tts: ipc:///run/a: is there twice: name it once"),
+        ("ipc://tts", "placement.tts: ipc://tts: write the whole path of a socket"),
+        (f"cpu,ipc:///{'x' * 107}", "its path has 108 bytes, the most is 107"),
+    ],
+)
+def test_an_endpoint_that_cannot_be_one_is_told(value: str, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(settings=[f"placement.tts={value}"])
+    assert said in str(caught.value)
+
+
+def test_an_endpoint_is_no_process_of_ones_own() -> None:
+    placement = load(
+        settings=["placement.tts=cpu,ipc:///run/a", "placement.asr=ipc:///b"]
+    ).placement
+    assert placement.wanted() == {"tts": ("cpu",)}
+    assert placement.shared() == {"tts": ("ipc:///run/a",), "asr": ("ipc:///b",)}
+
+
 def test_a_place_is_a_process(file: Callable[[str], Path]) -> None:
     config = load(file('[placement]\ntts = ["3g.71gb"]'), {"VOICE_PLACEMENT_ASR": "cpu, cpu"})
     assert config.placement.wanted() == {"asr": ("cpu", "cpu"), "tts": ("3g.71gb",)}

@@ -2,6 +2,7 @@
 
 import functools
 import hashlib
+import socket
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,6 +55,8 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def create(options: Options, models: object) -> SimpleNamespace:
         if options.fails == "package":
             raise ImportError("no libwhatever.so")
+        if options.fails == "bug":
+            raise KeyError("oh")
         if options.fails:
             raise EngineError("gpu", "unavailable", options.fails)
         story.append("made")
@@ -235,6 +238,37 @@ def test_an_engine_that_cannot_be_made_says_why(versions) -> None:
     assert texts(look(*settings, "tts.fails=package")) == [
         "tts: made_up.gpu cannot be made: no libwhatever.so"
     ]
+
+
+def test_an_engine_that_has_a_bug_leaves_the_rest_of_the_report(versions) -> None:
+    report = look("tts.engine=made_up.ears", "tts.fails=bug", "server.host=0.0.0.0")
+    assert texts(report)[1] == (
+        "tts: made_up.ears cannot be made, by a bug of its own: KeyError('oh')"
+    )
+    assert len(texts(report)) == 2
+
+
+def test_a_models_dir_that_is_a_file_is_told_once(tmp_path: Path, versions) -> None:
+    (tmp_path / "f").touch()
+    report = look(f"models_dir={tmp_path}/f", "asr.engine=moonshine")
+    assert texts(report) == [f"models_dir: Not a directory: {tmp_path}/f: name a folder"]
+    assert not engine(report, "asr").ready
+
+
+def test_an_engine_that_is_shared_must_be_there_and_is_not_looked_into(
+    tmp_path_factory: pytest.TempPathFactory, versions
+) -> None:
+    path = tmp_path_factory.mktemp("d") / "tts"
+    settings = (f"placement.tts=ipc://{path}", "tts.engine=made_up.gpu", "tts.nothing=1")
+    [problem] = look(*settings).problems
+    assert problem.text.startswith(f"tts: no engine process listens at ipc://{path}")
+    assert problem.commands == (f"voice engine tts ipc://{path}",)
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        server.listen()
+        report = look(*settings)
+    assert report.starts
+    assert engine(report, "tts").places == (f"ipc://{path}",)
 
 
 def test_a_setting_that_is_not_known_is_told_with_the_rest(versions) -> None:

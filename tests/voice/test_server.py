@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -165,6 +166,30 @@ async def test_it_takes_no_calls_before_its_models_are_warm(
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_a_signal_ends_engine_processes_in_order(
+    deaf: str, tmp_path: Path, number: int
+) -> None:
+    """They free their model, and what they were given of the disk."""
+    folder = tempfile.mkdtemp(prefix="server-")  # short: a socket lies in it
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "voice.cli", "serve", "--scripted", "--port", "0", "--set", deaf),
+        *("--set", "placement.tts=cpu"),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(tmp_path.parent), "TMPDIR": folder},
+    )
+    assert process.stdout is not None
+    async with asyncio.timeout(30):
+        while not (line := (await process.stdout.readline()).decode()).startswith("READY"):
+            assert line
+        assert os.listdir(folder)
+        process.send_signal(number)
+        await process.communicate()
+    os.rmdir(folder)  # nothing is left in it
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends signals")

@@ -99,6 +99,14 @@ def test_what_is_not_there_is_told_with_what_is(see, nvml, wanted: str, said: st
     assert half.remedies == ()
 
 
+@pytest.mark.parametrize("wanted", ["cuda:0", "CPU", "-1", "gpu", "tcp://127.0.0.1:1", ""])
+def test_a_word_that_is_no_place_asks_for_no_gpu(wanted: str) -> None:
+    half = draft({"asr": [wanted]}, Inventory(reason="no driver"))
+    [lack] = half.lacks
+    assert lack.lack.startswith(f"{wanted!r} is no place: write")
+    assert half.remedies == ()
+
+
 def test_a_gpu_that_is_wanted_whole_is_not_cut(see, nvml) -> None:
     there = see(nvml.h200(mig=False), nvml.h200(mig=False, index=1))
     [remedy] = draft({"tts": ["gpu0"], "asr": ["1g.18gb"]}, there).remedies

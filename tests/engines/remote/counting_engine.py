@@ -6,6 +6,7 @@ differently at each place.
 
 import asyncio
 import os
+import subprocess
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -22,6 +23,7 @@ class Options:
     slots: int = 4
     breaks: str = ""
     while_there: str = ""  # a file: nothing breaks without it
+    worker: str = ""  # a file for the pid of a child, which never ends by itself
 
 
 def create(options, models):
@@ -36,6 +38,10 @@ class Counting:
     async def warm_up(self):
         print("libraries print what they like")  # noqa: T201
         options = self._options
+        if options.worker:
+            worker = subprocess.Popen(["sleep", "infinity"])  # noqa: ASYNC220
+            with open(options.worker, "w") as file:  # noqa: ASYNC230
+                file.write(str(worker.pid))
         if not options.while_there or os.access(options.while_there, os.F_OK):
             await self._break(options.breaks)
 

@@ -99,3 +99,17 @@ async def test_what_is_told_in_one_turn_is_one_packet():
     outbox.flush()
     await asyncio.sleep(0)
     assert [read_engine(packet) for packet in packets] == [[End(1), End(2)], [End(3)]]
+
+
+async def test_no_packet_is_larger_than_the_other_side_takes(monkeypatch):
+    packets = []
+    outbox = Outbox(packets.append)
+    monkeypatch.setattr("engines.remote.wire.MOST_BYTES", 400)
+    for number in range(100):
+        outbox.put(encode(End(number)))
+    await asyncio.sleep(0)
+    assert max(map(len, packets)) <= 400
+    assert [message for packet in packets for message in read_engine(packet)] == [
+        End(number) for number in range(100)
+    ]
+    assert len(packets) < 10

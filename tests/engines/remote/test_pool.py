@@ -23,7 +23,7 @@ from engines.ports import (
 )
 from engines.remote.pool import EnginePool
 from engines.remote.process import make_engine
-from engines.remote.spec import EngineSpec
+from engines.remote.spec import EngineSpec, Place
 
 HELLO = SpeechRequest("Hello.")
 SECOND = np.arange(8000, dtype=np.int16)
@@ -122,11 +122,24 @@ async def test_the_load_of_a_pool_is_the_sum_of_its_processes(house, tap, eventu
     engines[0].load = lambda: Load(4, 2, 1, 3, 5.0, 6)
     engines[1].load = lambda: Load(8, 1, 1, 2, 9.0, 0)
     pool, _ = await serve(house, "tts", *engines)
+    assert pool.load().slots == 12  # from the first moment on
     await eventually(lambda: pool.load() == Load(12, 3, 2, 5, 9.0, 6))
     assert isinstance(pool, Measured)
     engines[1].load = Load
     await eventually(lambda: pool.load().slots == 0)  # one without a bound: none at all
     assert EnginePool(EngineSpec("tts", "x")).load() == Load()
+
+
+async def test_a_pool_has_no_more_room_while_its_processes_are_away(house, tap, eventually):
+    pool, served = await serve(house, "tts", tap(), tap())
+    for one in served:
+        one.server._engine.load = lambda: Load(slots=4)
+    await eventually(lambda: pool.load().slots == 8)
+    await served[0].stop()
+    await eventually(lambda: pool.load().slots == 4)
+    await served[1].stop()
+    await eventually(lambda: not any(status.pid for status in pool.processes))
+    assert pool.load() == Load(slots=8)
 
 
 # --- what is lost with a process ------------------------------------------------------------
@@ -325,7 +338,7 @@ async def test_a_temporary_folder_with_a_long_name_is_told(house, counting, monk
         return f"/{prefix}{'x' * 120}"
 
     monkeypatch.setattr("tempfile.mkdtemp", long_folder)
-    pool = house.cold_pool(counting("tts"))
+    pool = house.cold_pool(counting("tts"), Place("a"))
     with pytest.raises(EngineError, match="set TMPDIR shorter"):
         await pool.warm_up()
 

@@ -111,6 +111,28 @@ async def test_a_bug_of_an_engine_fails_its_request_and_no_other(house, tap, all
     assert len(await all_of(remote, HELLO)) == 2
 
 
+async def test_a_request_that_the_engine_itself_cancels_is_lost_and_does_not_hang(
+    house, tap, all_of, caplog
+):
+    """A library's cancelled future looks like a cancelled request."""
+    served = await house.serve(tap(PIECES[:2], asyncio.CancelledError()))
+    remote = await house.join(served.endpoint)
+    with pytest.raises(ProcessLost, match="the engine itself has cancelled it"):
+        async with asyncio.timeout(10):
+            await all_of(remote, HELLO)
+
+
+async def test_an_item_that_is_too_large_fails_its_request_alone(house, tap, all_of, monkeypatch):
+    monkeypatch.setattr(wire, "MOST_BYTES", 10_000)
+    engine = tap([Pcm.silence(5000, 24_000)])
+    served = await house.serve(engine)
+    remote = await house.join(served.endpoint)
+    with pytest.raises(EngineError, match="the most is 5000"):
+        await all_of(remote, HELLO)
+    engine.items = PIECES[:2]
+    assert len(await all_of(remote, HELLO)) == 2
+
+
 @pytest.mark.parametrize(
     ("item", "code", "message"),
     [
@@ -338,6 +360,20 @@ async def test_an_endpoint_that_cannot_be_bound_says_so(house, tap):
     )
     with pytest.raises(EngineError, match="choose another endpoint"):
         await server.serve(asyncio.Event(), lambda: None)
+
+
+async def test_a_place_that_is_taken_is_left_as_it_is(house, tap, all_of, tmp_path):
+    served = await house.serve(tap(PIECES[:3]))
+    second = serving.EngineServer(tap(), served.spec)
+    with pytest.raises(EngineError, match="another process listens there already"):
+        await second.serve(asyncio.Event(), lambda: None)
+    assert len(await all_of(await house.join(served.endpoint), HELLO)) == 3
+    file = tmp_path / "f"
+    file.write_text("precious")
+    second = serving.EngineServer(tap(), dataclasses.replace(served.spec, endpoint=f"ipc://{file}"))
+    with pytest.raises(EngineError, match="a file that is no socket"):
+        await second.serve(asyncio.Event(), lambda: None)
+    assert file.read_text() == "precious"
 
 
 @pytest.fixture(autouse=True)

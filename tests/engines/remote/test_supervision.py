@@ -11,6 +11,7 @@ import pytest
 from engines.audio import Pcm
 from engines.ports import AsrRequest, EngineError, Load, SpeechRequest
 from engines.remote.client import ProcessLost
+from engines.remote.wire import Stranger
 
 HELLO = SpeechRequest("Hello.")
 
@@ -51,10 +52,11 @@ async def test_a_process_that_never_gets_warm_says_why(
     assert (status(pool).state, status(pool).pid) == ("closed", None)
 
 
+@pytest.mark.parametrize("times", [1, 100_000], ids=["a line", "too long a line"])
 async def test_what_is_printed_before_the_process_begins_does_no_harm(
-    house, place, counting, tmp_path, all_of
+    house, place, counting, tmp_path, all_of, times
 ):
-    (tmp_path / "sitecustomize.py").write_text("print('welcome to this interpreter')\n")
+    (tmp_path / "sitecustomize.py").write_text(f"print('welcome ' * {times})\n")
     home = place("a")
     path = f"{tmp_path}{os.pathsep}{home.environment['PYTHONPATH']}"
     home = replace(home, environment={**home.environment, "PYTHONPATH": path})
@@ -75,16 +77,19 @@ async def test_options_that_do_not_fit_are_told_by_the_process(house, place, cou
         await pool.warm_up()
 
 
+@pytest.mark.parametrize(
+    ("number", "called"), [(signal.SIGKILL, "SIGKILL"), (signal.SIGRTMIN + 6, "signal 40")]
+)
 async def test_a_process_that_is_killed_is_started_again(
-    house, place, counting, all_of, eventually, caplog
+    house, place, counting, all_of, eventually, caplog, number, called
 ):
     pool = await house.pool(counting("tts", items=5), place("a"))
     first = status(pool).pid
-    os.kill(first, signal.SIGKILL)
+    os.kill(first, number)
     await eventually(lambda: status(pool).restarts == 1 and status(pool).state == "ready")
     assert status(pool).pid != first
     assert len(await all_of(pool, HELLO)) == 5
-    assert "its process ended by SIGKILL" in caplog.text
+    assert f"its process ended by {called}" in caplog.text
 
 
 async def test_requests_fail_at_once_when_their_process_dies(house, place, counting, eventually):
@@ -109,6 +114,43 @@ async def test_a_process_that_hangs_is_killed_and_started_again(
     assert status(pool).pid != first
     assert len(await all_of(pool, HELLO)) == 5
     assert "it was silent for 1 s" in caplog.text
+
+
+async def test_a_process_that_was_stopped_for_a_while_goes_on(house, place, counting, eventually):
+    """Not taken for one whose model hangs: its clock went on, and it could do nothing."""
+    pool = await house.pool(counting("tts", gives="nothing"), place("a"), stalled_s=1)
+    pid, remote = status(pool).pid, pool._places[0].remote
+    stream = remote.begin(HELLO)
+    await eventually(lambda: remote._load.busy)
+    os.kill(pid, signal.SIGSTOP)
+    await eventually(lambda: remote.beat_age_s > 1.2)
+    os.kill(pid, signal.SIGCONT)
+    await eventually(lambda: remote.beat_age_s < 1)
+    assert (remote.pid, status(pool).restarts) == (pid, 0)
+    stream.close()
+
+
+async def test_a_gateway_that_was_stopped_for_a_while_keeps_its_process(
+    house, place, counting, eventually, all_of
+):
+    pool = await house.pool(counting("tts", items=5), place("a"), missed_beats=10)
+    pid, remote = status(pool).pid, pool._places[0].remote
+    remote._tick.cancel()
+    await eventually(lambda: remote.beat_age_s > 0.5)  # it says nothing to who is gone
+    remote._beat()
+    await eventually(lambda: not remote.alive)
+    assert len(await all_of(pool, HELLO)) == 5
+    assert (status(pool).pid, status(pool).restarts) == (pid, 0)
+
+
+async def test_a_process_that_forgot_its_gateway_and_refuses_it_is_started_again(
+    house, place, counting, eventually
+):
+    pool = await house.pool(counting("tts"), place("a"), place_s=0.1)
+    pid, remote = status(pool).pid, pool._places[0].remote
+    os.kill(pid, signal.SIGSTOP)
+    remote._hear(Stranger())
+    await eventually(lambda: status(pool).pid not in (pid, None))
 
 
 async def test_a_model_that_hangs_is_killed_and_started_again(
@@ -150,7 +192,7 @@ async def test_closing_ends_the_process_in_order(house, place, counting, caplog)
     process = pool._places[0]._process
     await pool.close()
     assert process.returncode == 0
-    assert (status(pool).state, status(pool).load) == ("closed", Load())
+    assert (status(pool).state, status(pool).load) == ("closed", Load(slots=4))
 
 
 async def test_closing_does_not_wait_for_a_process_that_hangs(house, place, counting, monkeypatch):

@@ -39,9 +39,9 @@ def test_what_goes_on_forgets_its_words_and_what_was_thought_of_them() -> None:
     turn = Turn(1, take=1)
     turn.understand(TranscriptArrived(1, "so", completeness=-0.5))
     turn.by_sound = 0.5
-    assert turn.opinions == [-0.5, 0.5]
+    assert turn.opinions == (-0.5, 0.5)
     turn.forget()
-    assert (turn.take, turn.text, turn.opinions) == (None, None, [])
+    assert (turn.take, turn.text, turn.opinions) == (None, None, (0, 0))
 
 
 @pytest.mark.parametrize(("took_ms", "due_ms"), [(10, 200), (150, 300), (5_000, 600)])
