@@ -49,7 +49,7 @@ from pipelines.conversation.events import (
 from pipelines.conversation.hearing import Hearing
 from pipelines.conversation.machine import TurnMachine
 from pipelines.conversation.patience import Profile
-from pipelines.conversation.ports import CallSettings, Door, Engines, Observer
+from pipelines.conversation.ports import CallSettings, Door, Engines, Observer, Recorder
 from pipelines.conversation.speaker import Speaker
 from pipelines.conversation.takes import Takes
 
@@ -74,6 +74,7 @@ class Call:
         new_id: Callable[[], str],
         call_id: str = "",
         observers: Sequence[Observer] = (),
+        recorder: Recorder | None = None,
     ) -> None:
         self.id = call_id
         self.dialogue = Dialogue()
@@ -82,6 +83,7 @@ class Call:
         self._tasks = tasks
         self._new_id = new_id
         self._observers = observers
+        self._recorder = recorder
         self._loop = asyncio.get_running_loop()
         self._events: deque[Event] = deque()
         self._stepping = False
@@ -100,6 +102,7 @@ class Call:
             new_id=new_id,
             call_id=call_id,
             observers=observers,
+            recorder=recorder,
         )
         self._takes = Takes(
             engines, tasks, self._happen, call_id=call_id, spoken=self._speaker.recent_text
@@ -199,6 +202,8 @@ class Call:
 
     def _hear_window(self, window: Samples, probability: float | None, level_db: float) -> None:
         self._hearing.add(window)
+        if self._recorder is not None:
+            self._recorder.heard(window, self._now())
         echo = self._echo(window, probability)
         self._happen_between_calls(WindowHeard(probability, level_db, echo))
 
@@ -331,6 +336,7 @@ async def open_call(
     new_id: Callable[[], str],
     call_id: str = "",
     observers: Sequence[Observer] = (),
+    recorder: Recorder | None = None,
 ) -> AsyncIterator[Call]:
     """A call, from here to the end of the context; then nothing of it is left.
 
@@ -348,6 +354,7 @@ async def open_call(
             new_id=new_id,
             call_id=call_id,
             observers=observers,
+            recorder=recorder,
         )
         try:
             yield call

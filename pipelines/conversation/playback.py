@@ -10,11 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Protocol
 
+from engines.audio import Pcm
 from engines.ports import Usage
-from pipelines.conversation.echo import EchoGuard
 from pipelines.conversation.events import Output, ReplyAudio, ReplyFinished
 from pipelines.conversation.unheard import Unheard
+
+
+class Listener(Protocol):
+    """Hears what the caller hears. Must be quick and must not raise."""
+
+    def sounded(self, pcm: Pcm, at_ms: float) -> None:
+        """This will be heard from ``at_ms`` of the call's clock on, unless it is flushed."""
+
+    def flushed(self, now_ms: float) -> None:
+        """What had not been heard by now never will be."""
 
 
 @dataclass(slots=True)
@@ -50,12 +61,12 @@ class Player:
 
 
 class Playback:
-    """The gate and the ledger of one call's replies. ``emit`` is given what may go out, ``echo``
-    what will be heard when."""
+    """The gate and the ledger of one call's replies. ``emit`` is given what may go out, the
+    ``listeners`` what will be heard when."""
 
-    def __init__(self, emit: Callable[[Output], None], echo: EchoGuard) -> None:
+    def __init__(self, emit: Callable[[Output], None], *listeners: Listener) -> None:
         self._emit = emit
-        self._echo = echo
+        self._listeners = listeners
         self._epoch = 0
         self._open = self._paused = self._finished = False
         self._held: list[Output] | None = None
@@ -137,7 +148,8 @@ class Playback:
     def flush(self, now: float) -> None:
         """An interrupted listener has thrown away what it had not played."""
         self._player.flush(now)
-        self._echo.flushed(now)
+        for listener in self._listeners:
+            listener.flushed(now)
 
     def lead_ms(self, now: float) -> float:
         """How far the current reply is ahead of its listener, held audio included."""
@@ -150,7 +162,8 @@ class Playback:
     def _send(self, output: Output, now: float) -> None:
         if isinstance(output, ReplyAudio):
             starts_at = self._player.send(output.pcm.duration_ms, now)
-            self._echo.sounded(output.pcm, starts_at)
+            for listener in self._listeners:
+                listener.sounded(output.pcm, starts_at)
             self._unheard.forget(self._player.heard_ms(now))
         self._finished = self._finished or isinstance(output, ReplyFinished)
         self._unheard.note(output)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from engines.audio import Samples
 from engines.ports import Asr, EndOfTurn, Llm, Tool, Tts
 from engines.vad.ears import Ears
 from pipelines.conversation.dialogue import AgentItem, CallerItem, ToolCallItem
@@ -18,6 +19,7 @@ from pipelines.conversation.events import (
     ReplyText,
     StopReason,
 )
+from pipelines.conversation.playback import Listener
 from pipelines.conversation.reply import Stages
 from pipelines.conversation.settings import TurnSettings
 
@@ -89,7 +91,6 @@ class Door(Protocol):
     def reply_stopped(self, epoch: int, reason: StopReason, item: AgentItem | None) -> None:
         """The reply was cut off: nothing that is unsent of it may go out any more."""
 
-
     def caller_idle(self, since_ms: int, at_ms: int) -> None:
         """Nobody has spoken from one place in the call's audio to the other."""
 
@@ -108,3 +109,11 @@ class Observer(Protocol):
 
     def staged(self, stages: Stages) -> None:
         """A reply has ended; this is when its stages first gave something."""
+
+
+class Recorder(Listener, Protocol):
+    """Is given the sound of a call, both ways."""
+
+    def heard(self, window: Samples, now: float) -> None:
+        """The caller's next window (512,) of 16 kHz, whose last sample came just before ``now``
+        (ms); not to be changed."""

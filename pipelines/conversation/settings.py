@@ -17,9 +17,10 @@ class TurnSettings:
 
     ``detect`` off leaves the turns to the client. ``profile`` None ends a turn after
     ``endpoint.silence_ms``, a name after a wait that follows what was said and how. A reply that
-    can be heard is interrupted by ``interrupt_ms`` of unbroken speech, or by words.
-    ``echo_guard`` tells the agent's own voice in the microphone from the caller's. ``partials`` shows words while the caller speaks. ``stall_ms`` without any audio end an open
-    turn: the caller's line may die in mid-word.
+    can be heard is interrupted by ``interrupt_ms`` of unbroken speech, or by words; ``echo_guard``
+    tells the agent's own voice in the microphone from the caller's. ``partials`` shows words while
+    the caller speaks. ``stall_ms`` without any audio end an open turn: the caller's line may die
+    in mid-word.
 
     After ``idle_ms`` in which nobody speaks the caller is asked whether they are there, after
     ``hang_up_ms`` more the call ends; None for never. A tool that takes ``filler_ms`` is bridged

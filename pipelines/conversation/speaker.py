@@ -31,7 +31,7 @@ from pipelines.conversation.events import (
 from pipelines.conversation.lines import Recital, line_in
 from pipelines.conversation.own_tools import OWN_TOOLS, perform
 from pipelines.conversation.playback import Playback
-from pipelines.conversation.ports import CallSettings, Door, Engines, Observer
+from pipelines.conversation.ports import CallSettings, Door, Engines, Observer, Recorder
 from pipelines.conversation.reply import Reply, ReplyPlan
 from pipelines.speaking.loudness import Leveller
 
@@ -56,6 +56,7 @@ class Speaker:
         new_id: Callable[[], str],
         call_id: str,
         observers: Sequence[Observer],
+        recorder: Recorder | None = None,
     ) -> None:
         self._engines = engines
         self._dialogue = dialogue
@@ -68,7 +69,7 @@ class Speaker:
         self._loop = asyncio.get_running_loop()
         self.echo = EchoGuard()
         """What of the microphone's audio is the agent's own voice."""
-        self._playback = Playback(self._emit, self.echo)
+        self._playback = Playback(self._emit, self.echo, *([recorder] if recorder else []))
         self._leveller = Leveller()
         self._making: asyncio.Task[None] | None = None
         self._reading: asyncio.Task[None] | None = None
@@ -261,8 +262,10 @@ class Speaker:
         if item is not None:
             item.status = "incomplete" if output.code else "completed"
         self._door.reply_finished(output, item)
-        if self._settings.turns.profile and item is not None and expects_digits(
-            item.text, self._settings.language
+        if (
+            self._settings.turns.profile
+            and item is not None
+            and expects_digits(item.text, self._settings.language)
         ):
             self._happen(ProfileChosen("digits", once=True))
         self._happen(ReplyEnded(output.epoch, round(self._playback.lead_ms(self._now()))))

@@ -1,4 +1,4 @@
-"""What of a reply its listener has not heard yet: where it is cut in vain, it goes on from there."""
+"""What of a reply its listener has not heard: if it was cut in vain, it goes on from there."""
 
 from __future__ import annotations
 

@@ -1,1 +1,2 @@
-def kind_of(text, language, spoken): return "words" if text else "nothing"
+def kind_of(text, language, spoken):
+    return "words" if text else "nothing"

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from engines.ports import Load
-from pipelines.conversation.settings import TurnSettings
 from pipelines.conversation.ports import Engines
+from pipelines.conversation.settings import TurnSettings
 from voice.config import load
 from voice.house import House
 

@@ -10,8 +10,8 @@ from typing import Final
 
 from engines.ports import Tool
 from pipelines.conversation.patience import Profile
-from pipelines.conversation.settings import TurnSettings
 from pipelines.conversation.ports import CallSettings
+from pipelines.conversation.settings import TurnSettings
 from voice.wire.realtime_objects import RealtimeResponseCreateParams
 from voice.wire.realtime_session import (
     MaxTokens,

@@ -105,7 +105,7 @@ async def test_a_take_is_asked_for_with_its_purpose_and_told_of(stage: Stage) ->
 
 
 async def test_words_are_weighed(stage: Stage) -> None:
-    stage.asr.transcripts = [Transcript("", suspicion="loop"), Transcript("Because of the")]
+    stage.asr.transcripts = [Transcript("", suspicion="loop"), Transcript("Because of the", "en")]
     stage.start()
     await asyncio.sleep(1)
     (event,) = stage.events

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipelines.conversation.patience import PROFILES
-
 from engines.scripted import AsrOptions, LlmOptions, ScriptedAsr, ScriptedLlm
 from pipelines.conversation.call import MOST_UNDETECTED_MS
+from pipelines.conversation.patience import PROFILES
 from voice.wire import g711
 
 HEARD = AsrOptions().text

@@ -9,8 +9,8 @@ import pytest
 
 from engines.ports import Tool
 from pipelines.conversation.endpoint import EndpointSettings
-from pipelines.conversation.settings import TurnSettings
 from pipelines.conversation.ports import CallSettings
+from pipelines.conversation.settings import TurnSettings
 from voice.doors.realtime_settings import call_settings, first_session, response_settings
 from voice.wire.realtime_objects import RealtimeResponseCreateParams
 from voice.wire.realtime_session import (
