@@ -68,12 +68,13 @@ class Vocabulary:
         """The id of a special token. Raises EngineError (``bad_request``) where there is none."""
         found: int | None = self._tokens.token_to_id(token)
         if found is None:
-            raise EngineError(
-                self._engine,
-                "bad_request",
-                f"the model has no token {token}: as a language give a code such as en, de or ja",
-            )
+            raise self._refused(f"the model has no token {token}")
         return found
+
+    def _refused(self, why: str) -> EngineError:
+        return EngineError(
+            self._engine, "bad_request", f"{why}: as a language give a code such as en, de or ja"
+        )
 
     @property
     def no_speech(self) -> int:
@@ -103,7 +104,10 @@ class Vocabulary:
         names = ["<|startoftranscript|>"]
         if self.multilingual:
             names += [f"<|{language}|>", "<|transcribe|>"]
-        return [self.id(name) for name in [*names, "<|notimestamps|>"]]
+        ids = [self.id(name) for name in [*names, "<|notimestamps|>"]]
+        if self.multilingual and ids[1] not in self.languages:
+            raise self._refused(f"{names[1]} is a token of the model's, but no language")
+        return ids
 
     def prompt(self, before: str, language: str) -> list[int]:
         """All that stands before the text."""

@@ -45,6 +45,16 @@ def inventory() -> Inventory:
             " `pip install nvidia-ml-py`"
         )
     try:
+        return _look(nvml)
+    except AttributeError as error:
+        return Inventory(
+            reason=f"the module pynvml here is not that of nvidia-ml-py, or too old ({error}): run"
+            " `pip uninstall pynvml; pip install -U nvidia-ml-py`"
+        )
+
+
+def _look(nvml: Any) -> Inventory:
+    try:
         nvml.nvmlInit()
     except nvml.NVMLError as error:
         return Inventory(reason=_reason(error))

@@ -128,7 +128,7 @@ class EngineProcess:
                     raise EngineError(engine, code, f"{message} (at {self._place.name})")
                 case Ready():
                     return
-        raise self._error(f"{_ending(await process.wait())} before it was warm: see its log above")
+        raise self._error(f"{_end_of(await process.wait())} before it was warm: see its log above")
 
     def _report(self, line: bytes) -> Report | None:
         try:
@@ -138,7 +138,7 @@ class EngineProcess:
             return None
 
     async def _watch_exit(self, process: asyncio.subprocess.Process) -> None:
-        self.remote.give_up(_ending(await process.wait()))
+        self.remote.give_up(f"its process {_end_of(await process.wait())}")
 
     async def _end(self, grace_s: float) -> None:
         """Ask the process to end, and end it where it does not; with no grace, kill it now."""
@@ -190,7 +190,7 @@ class EngineProcess:
         assert self._process is not None
         try:
             async with asyncio.timeout(_LAST_BREATH_S):
-                return _ending(await self._process.wait())
+                return f"its process {_end_of(await self._process.wait())}"
         except TimeoutError:
             return ""
 
@@ -224,13 +224,13 @@ async def _line(stdout: asyncio.StreamReader) -> bytes:
             return await stdout.readline()
 
 
-def _ending(status: int) -> str:
+def _end_of(status: int) -> str:
     if status >= 0:
-        return f"its process ended with status {status}"
+        return f"ended with status {status}"
     try:
-        return f"its process ended by {signal.Signals(-status).name}"
+        return f"ended by {signal.Signals(-status).name}"
     except ValueError:  # most of the real-time signals have no name
-        return f"its process ended by signal {-status}"
+        return f"ended by signal {-status}"
 
 
 def _tell_bug(task: asyncio.Task[None]) -> None:

@@ -16,6 +16,8 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from engines.checkpoints import load_whole, located
 from engines.ports import EngineError, Priority, SlotGrammar, TokenRequest, Tokens
 from engines.workers import Workers
@@ -199,12 +201,14 @@ def drawn(logits: torch.Tensor, temperature: float, top_p: float, lot: float) ->
 
     if temperature <= 0:
         return int(logits.argmax())
-    chances, order = torch.softmax(logits / temperature, -1).sort(descending=True, stable=True)
-    reached = chances.cumsum(-1)
-    kept = int(torch.searchsorted(reached, torch.tensor(top_p, device=logits.device))) + 1
-    reached = reached[:kept]
-    hit = torch.searchsorted(reached, lot * reached[-1], right=True)
-    return int(order[min(int(hit), len(reached) - 1)])
+    chances = torch.softmax(logits / temperature, -1).cpu().numpy()
+    order = np.argsort(chances)[
+        ::-1
+    ]  # torch's takes five times as long, half of a tiny model's step
+    reached = np.cumsum(chances[order], dtype=np.float64)
+    reached = reached[: int(np.searchsorted(reached, top_p)) + 1]
+    hit = int(np.searchsorted(reached, lot * reached[-1], side="right"))
+    return int(order[min(hit, len(reached) - 1)])
 
 
 def uniform(seed: int, place: int) -> float:

@@ -169,8 +169,10 @@ class Orpheus:
             yield buffer
         finally:
             making.cancel()
-            await asyncio.wait([making])
-            self._busy -= 1
+            try:
+                await asyncio.wait([making])
+            finally:  # whoever leaves may be cancelled once more, and the slot was lost for good
+                self._busy -= 1
 
     def _pieces(self, request: SpeechRequest, encode: Encode) -> list[Piece]:
         options = self._options

@@ -27,8 +27,8 @@ COMMA: Final = -0.3
 LIST: Final = -0.5
 CLAUSE: Final = -0.3
 SENTENCE: Final = 0.4
+QUESTION: Final = 0.4  # a recogniser asks after "what is the difference" as well
 CLOSED: Final = 0.5
-QUESTION: Final = 0.6
 ANSWER: Final = 0.7
 
 SHORT = 3
@@ -87,9 +87,9 @@ def _by_last_word(words: list[str], mark: str, leaning: Leaning) -> float | None
         return FILLER
     asked = mark == "?" and words[0] in leaning.asks and len(words) >= SHORT
     if last in leaning.lean or last.endswith("'"):
-        return QUESTION / 2 if asked else LEAN
+        return QUESTION if asked else LEAN
     if last in leaning.open:
-        return QUESTION / 2 if asked and last in leaning.strands else OPEN
+        return QUESTION if asked and last in leaning.strands else OPEN
     return None
 
 

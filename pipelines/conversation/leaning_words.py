@@ -60,32 +60,33 @@ def _leaning(**lists: str) -> Leaning:
 
 LEANING: Final[Mapping[str, Leaning]] = {
     "en": _leaning(
-        open="a an the my your his its our their this these those every and or but nor because if "
-        "although though unless until whereas whether since while of from at into onto upon "
-        "toward towards between among via per than as with to for i we he she they who's what's "
-        "where's i'm i'll i'd i've we're we'll you're they're it's there's that's he's she's "
-        "don't can't won't didn't isn't mister missus doctor plus and/or",
+        open="a an the my your its our their every and or but nor because if although though "
+        "unless until whereas whether since while of from at into onto upon toward towards "
+        "between among via per than as with to for i we he she they who's what's where's i'm i'll "
+        "i'd i've we're we'll you're they're it's there's that's he's she's don't can't won't "
+        "didn't isn't plus and/or",
         lean="so that which who when where is are was were be been being am has have had do does "
         "did can could will would shall should may might must in on by about over under through "
         "without near during before after very really quite rather too almost just only even also "
         "still not never always maybe perhaps like then called named want need think said wants "
         "needs let's let got get going gonna wanna trying looking wondering ask feels two-thirds "
-        "another any some no more most each",
+        "another any some no more most each this these those her his",
         fillers="um uh er erm hmm uhm mm ah eh well",
         begun="and then; my number is; my name is; the number is; the address is; my address is; "
         "i want to; i would like; i'd like to; i need to; in order to; such as; for example; for "
         "instance; the thing is; you know; i mean; because of; as well as; kind of; sort of; how "
         "about; what about; first of all; instead of; due to; out of; the problem is; i was "
         "wondering; let's say; so i; and i; but i; a lot of; going to; able to; so that",
-        closed="i think so; i hope so; i guess so; i believe so; i suppose so; i don't think so; "
-        "and so on; come in; go on; hold on to it; that's it; of course; what for; like that; "
-        "like this; do that; try that; want that; need that; say that; yes it is; no it isn't; "
-        "yes i am; yes i do; yes i can; yes i have; yes i did; yes i will; yes please do; i do; i "
-        "am; i can; i have; i did; i will; no i don't; no i can't; no i didn't; no i won't; me "
-        "too; you too; is that; turn it on; turn that on; log in; sign in; check in; move on; put "
-        "me through; not that i know of; something to eat; someone to talk to; thank you very "
-        "much; not really; no more; some more; any more; i don't; i can't; i didn't; i won't; the "
-        "other one; not yet; once more; any other",
+        closed="where it is; what it is; how it is; who it is; when it is; i think so; i hope so; "
+        "i guess so; i believe so; i suppose so; i don't think so; and so on; come in; go on; "
+        "hold on to it; that's it; of course; what for; like that; like this; do that; try that; "
+        "want that; need that; say that; yes it is; no it isn't; yes i am; yes i do; yes i can; "
+        "yes i have; yes i did; yes i will; yes please do; i do; i am; i can; i have; i did; i "
+        "will; no i don't; no i can't; no i didn't; no i won't; me too; you too; is that; turn it "
+        "on; turn that on; log in; sign in; check in; move on; put me through; not that i know "
+        "of; something to eat; someone to talk to; thank you very much; not really; no more; some "
+        "more; any more; i don't; i can't; i didn't; i won't; the other one; not yet; once more; "
+        "any other",
         holds="hold on; hang on; one moment; one second; just a moment; just a second; a minute; "
         "a moment; a second; a sec; let me see; let me check; let me look; let me think; wait; "
         "let me get it; let me find it; bear with me",
@@ -105,8 +106,8 @@ LEANING: Final[Mapping[str, Leaning]] = {
         open="der die das den dem des ein eine einen einem einer eines mein meine meinen meinem "
         "dein ihr ihre ihren unser unsere und oder aber denn sondern weil dass wenn ob obwohl "
         "damit bevor nachdem während falls sobald von aus bei nach seit für gegen ohne zwischen "
-        "wegen ich wir er im am zum zur beim vom ins ans als wie sowie bis kein keine keinen herr "
-        "frau dieser diese diesen",
+        "wegen ich wir er im am zum zur beim vom ins ans als wie sowie bis kein keine keinen "
+        "dieser diese diesen",
         lean="mit in auf an zu um über unter vor hinter neben durch ist sind war bin hat habe "
         "haben wird werde kann können muss müssen soll will möchte würde sehr ganz ziemlich fast "
         "nur auch noch schon nicht dann also dies man sie es heißt",
@@ -131,7 +132,7 @@ LEANING: Final[Mapping[str, Leaning]] = {
         open="le la les l' un une des du de d' au aux mon ma mes ton ta tes son sa ses notre nos "
         "votre vos leur leurs ce cet cette ces et ou mais donc car ni que qu' qui quand si parce "
         "puisque lorsque comme dans chez par entre vers sans je j' tu il nous on ils elles ne n' "
-        "se me à c'est monsieur madame jusqu' quoiqu' dès pour",
+        "se me à c'est jusqu' quoiqu' dès pour",
         lean="avec sur sous en contre depuis pendant après avant est sont suis ai a avons avez "
         "ont était peux peut veux veut voudrais dois doit très assez presque seulement aussi "
         "encore pas alors plutôt elle vous dont où",
@@ -157,7 +158,7 @@ LEANING: Final[Mapping[str, Leaning]] = {
     "es": _leaning(
         open="el la los las un una unos unas lo mi mis tu tus su sus nuestro nuestra y e o u pero "
         "sino porque que si aunque cuando mientras como de del al en con por para sin sobre entre "
-        "hasta desde hacia según a yo se me este esta estos estas cada señor señora don doña ni",
+        "hasta desde hacia según a yo se me este esta estos estas cada ni",
         lean="es son era está están estoy soy he ha hay tengo tiene puedo puede quiero quiere muy "
         "casi solo también no entonces más nos le les te tan donde quien",
         fillers="eh em este mmm ehm pues bueno",
@@ -182,7 +183,7 @@ LEANING: Final[Mapping[str, Leaning]] = {
         open="il lo la i gli le l' un uno una un' mio mia miei tuo suo sua nostro vostro e ed o "
         "ma però perché che se quando mentre come di del della dello dei delle degli d' a al alla "
         "allo ai alle agli da dal dalla in nel nella con per su sul sulla tra fra senza verso io "
-        "mi si questo questa ogni signor signora né c'",
+        "mi si questo questa ogni né c'",
         lean="è sono era ho ha abbiamo posso può voglio vorrei devo deve molto quasi solo anche "
         "ancora non poi allora quindi più dove chi ci ne dopo prima sotto sopra",
         fillers="ehm eh mmm uhm beh cioè allora",
@@ -205,8 +206,7 @@ LEANING: Final[Mapping[str, Leaning]] = {
     "pt": _leaning(
         open="o os as um uma uns umas meu minha meus minhas seu sua teu tua nosso nossa e ou mas "
         "porque que se embora quando enquanto como de do da dos das em no na nos nas com por pelo "
-        "pela para pra sem sobre entre até desde ao aos à às eu este esta esse essa cada senhor "
-        "senhora nem a",
+        "pela para pra sem sobre entre até desde ao aos à às eu este esta esse essa cada nem a",
         lean="é são era está estou sou tenho tem há posso pode quero quer preciso muito quase só "
         "também não então mais onde quem me depois antes bem tão",
         fillers="hum hã ah é ehm bom pois",
@@ -229,7 +229,7 @@ LEANING: Final[Mapping[str, Leaning]] = {
     "nl": _leaning(
         open="de het een mijn jouw uw zijn haar ons onze hun en of maar want dus omdat dat als "
         "terwijl hoewel zodat voordat nadat tenzij van uit bij naar sinds voor tegen zonder "
-        "tussen wegens ik wij we hij deze dit die elke meneer mevrouw tot dan geen",
+        "tussen wegens ik wij we hij deze dit die elke tot dan geen",
         lean="met in op aan over onder door om te is was ben heb heeft hebben wordt kan kunnen "
         "moet moeten wil wilde zou zal heel erg bijna alleen ook nog al niet toen ze er waar wie",
         fillers="eh ehm uh uhm hm hmm nou tja",

@@ -35,8 +35,8 @@ class Waits:
 
 
 PROFILES: Final[dict[Profile, Waits]] = {
-    "normal": Waits(320, 600, 1_600),
-    "patient": Waits(700, 1_200, 2_500),
+    "normal": Waits(400, 600, 1_600),
+    "patient": Waits(900, 1_200, 2_500),
     "digits": Waits(700, 1_200, 3_000),
 }
 """For talk, for callers who think aloud, and for what is dictated."""

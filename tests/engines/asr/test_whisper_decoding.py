@@ -100,6 +100,13 @@ def test_an_unknown_language_is_refused_with_an_example(vocabulary):
     assert refused.value.code == "bad_request"
 
 
+@pytest.mark.parametrize("name", ["translate", "endoftext", "notimestamps", "startofprev"])
+def test_another_token_of_the_model_s_is_no_language(vocabulary, name):
+    with pytest.raises(EngineError, match=r"but no language: .*such as en") as refused:
+        vocabulary.prompt("", name)
+    assert refused.value.code == "bad_request"
+
+
 def test_languages_and_silence_have_their_tokens(vocabulary):
     languages = [vocabulary.language(token) for token in vocabulary.languages]
     assert languages[:3] == ["en", "zh", "de"]

@@ -5,10 +5,11 @@ import inspect
 import sys
 import sysconfig
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from engines.placement import inventory
+from engines.placement import draft, inventory
 
 
 def test_seven_slices_of_an_h200_are_seen_as_nvidia_smi_lists_them(see, nvml) -> None:
@@ -121,6 +122,24 @@ def test_a_library_that_does_not_close_is_no_trouble(see, nvml) -> None:
 def test_without_the_package_the_reason_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", None)
     assert "`pip install nvidia-ml-py`" in inventory().reason
+
+
+def test_another_module_of_that_name_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", ModuleType("pynvml"))
+    assert "pip install -U nvidia-ml-py" in inventory().reason
+
+
+@pytest.mark.parametrize("code", [1, 2, 3, 4, 6, 9, 13, 15, 18, 999])
+def test_whatever_fails_there_is_an_inventory_and_a_plan(see, nvml, code: int) -> None:
+    names = [name for name in vars(nvml) if name.startswith("nvml")]
+    assert len(names) > 8
+    for name in names:
+        card, part = nvml.h200("1g.18gb", "3g.71gb"), nvml.h200("1g.18gb", index=1)
+        card.faults[name] = part.parts[0].faults[name] = code
+        for there in (see(card, part), see(nvml.h200("1g.18gb"), faults={name: code})):
+            drafted = draft({"asr": ["1g.18gb", "gpu0:1"], "tts": ["7g.141gb", "gpu1"]}, there)
+            assert len(drafted.seats) == 4
+            assert bool(there.gpus) != bool(there.reason)
 
 
 def test_the_pretence_has_the_real_modules_signatures_and_errors(nvml, monkeypatch) -> None:

@@ -39,7 +39,12 @@ async def test_a_process_is_started_with_the_environment_of_its_place(
     [
         ("refuses", "counting", "unauthorized", r"the key is wrong: get another one \(at a\)"),
         ("bug", "counting_engine", "failed", r"KeyError\('forgotten'\): see the log of a"),
-        ("dies", "counting_engine", "unavailable", "ended with status 7 before it was warm"),
+        (
+            "dies",
+            "counting_engine",
+            "unavailable",
+            "process at a ended with status 7 before it was warm",
+        ),
     ],
 )
 async def test_a_process_that_never_gets_warm_says_why(

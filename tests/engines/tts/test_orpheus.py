@@ -11,6 +11,7 @@ from engines.models import ModelStore
 from engines.ports import EngineError, Load, Priority, SpeechRequest
 from engines.tts.orpheus import Options, Orpheus, Parts, create
 from engines.tts.orpheus_tokens import FRAME_SAMPLES
+from loadtest import tiny_orpheus
 
 SENTENCE = "The weather is very fine today, is it not, my friend?"
 FRAMES = [(n, 4095 - n, n * 7 % 4096, 3, 4, n, 6) for n in range(40)]
@@ -199,3 +200,40 @@ async def test_a_folder_without_a_tokenizer_is_refused(tmp_path):
     with pytest.raises(EngineError, match=r"no tokenizer\.json"):
         await engine.warm_up()
     await engine.close()
+
+
+async def test_a_reader_that_is_cancelled_twice_gives_its_slot_back(tokens, codec, hang):
+    asked, leaving, left = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    @asynccontextmanager
+    async def slow_to_leave(request):
+        asked.set()
+        try:
+            yield tokens._play(request)
+        finally:
+            leaving.set()
+            await left.wait()
+
+    async with speaking(tokens, codec, slots=1) as engine:
+        tokens.open = slow_to_leave
+        tokens.script = lambda request: [hang]
+        reading = asyncio.create_task(speech_of(engine))
+        await asked.wait()
+        reading.cancel()
+        await leaving.wait()
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+        assert engine.load().busy == 0
+        left.set()
+
+
+@pytest.mark.torch
+@pytest.mark.skipif("__import__('torch').cuda.is_available()", reason="has a CUDA device")
+def test_a_device_that_torch_was_not_built_for_is_told(tmp_path):
+    from engines.tts.orpheus import _load_decoder
+
+    folder = tiny_orpheus.make(tmp_path)
+    with pytest.raises(EngineError, match=r"no decoder on cuda .*see to \[tts\] device") as caught:
+        _load_decoder(Options(snac=str(folder / "snac"), device="cuda"))
+    assert caught.value.code == "unavailable"
