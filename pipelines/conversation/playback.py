@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Final
 from typing import Protocol
 
 from engines.audio import Pcm
@@ -26,6 +27,9 @@ class Listener(Protocol):
 
     def flushed(self, now_ms: float) -> None:
         """What had not been heard by now never will be."""
+
+LATEST_MS: Final = 3_000
+"""A listener may hear a reply so much later than this ledger believes, and say so."""
 
 
 @dataclass(slots=True)
@@ -164,7 +168,7 @@ class Playback:
             starts_at = self._player.send(output.pcm.duration_ms, now)
             for listener in self._listeners:
                 listener.sounded(output.pcm, starts_at)
-            self._unheard.forget(self._player.heard_ms(now))
+            self._unheard.forget(self._player.heard_ms(now) - LATEST_MS)
         self._finished = self._finished or isinstance(output, ReplyFinished)
         self._unheard.note(output)
         self._emit(output)

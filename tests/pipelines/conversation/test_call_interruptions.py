@@ -1,0 +1,193 @@
+"""A call whose caller makes sounds while the agent speaks: what is cut, and what goes on."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engines.ports import AsrRequest, ToolCallDelta, Transcript
+from engines.scripted import LlmOptions, ScriptedLlm, tokens_of
+from pipelines.conversation.dialogue import AgentItem, ToolCallItem, ToolResultItem
+from pipelines.conversation.events import ReplyAudio, ReplyText
+from pipelines.conversation.lines import LINES
+
+pytestmark = pytest.mark.virtual_clock
+
+STORY = " ".join(f"Then came the {number}th of many days." for number in range(4, 20))
+
+
+class Hears:
+    """A recogniser that hears one text after the other, then always the last."""
+
+    def __init__(self, *texts: str) -> None:
+        self.texts = list(texts)
+
+    @asynccontextmanager
+    async def open(self, request: AsrRequest) -> AsyncIterator[AsyncIterator[Transcript]]:
+        del request
+        text = self.texts.pop(0) if len(self.texts) > 1 else self.texts[0]
+        yield self._hear(text)
+
+    async def _hear(self, text: str) -> AsyncIterator[Transcript]:
+        yield Transcript(text, "en")
+
+
+@pytest.fixture
+def story(stage: Any) -> Any:
+    """A stage whose agent tells a long story to whatever it hears."""
+    stage.llm.engine = ScriptedLlm(LlmOptions(script=tokens_of(STORY), item_delay_ms=5))
+    return stage
+
+
+def samples_of(door: Any) -> np.ndarray:
+    outputs = [told.args[1] for told in door.all("reply_said")]
+    return np.concatenate([o.pcm.samples for o in outputs if isinstance(o, ReplyAudio)])
+
+
+def replies(line: Any) -> list[AgentItem]:
+    return [item for item in line.call.dialogue if isinstance(item, AgentItem)]
+
+
+async def test_a_sign_of_listening_makes_the_reply_go_on_where_it_was_cut(story: Any) -> None:
+    story.asr.engine = Hears("Tell me.", "Mm-hm.")
+    async with story.call() as line:
+        await line.take_turn()
+        await line.pause(2_000)
+        await line.speak(400)
+        await line.pause(400)
+        resumed_at = (await line.door.wait("reply_started", 2)).at_ms
+        opened_at = line.door.last("turn_opened").at_ms
+        await line.door.wait("reply_finished")
+        first, second = replies(line)
+        heard = first.heard_text
+        door = line.door
+    assert resumed_at - opened_at < 450, "as soon as it is clear"
+    assert f"{heard} {second.text}".split() == STORY.split(), "every word once"
+    assert (first.status, second.status) == ("incomplete", "completed")
+    assert door.last("turn_committed").args[0].text == "Mm-hm."
+    assert len(story.llm.requests) == 1, "nobody answers a sign of listening"
+
+
+async def test_a_short_sound_while_the_agent_speaks_is_never_heard_of(story: Any) -> None:
+    story.asr.engine = Hears("Tell me.", "[cough]")
+    async with story.call() as line:
+        await line.take_turn()
+        await line.pause(2_000)
+        await line.speak(120)
+        await line.pause(2_000)
+        names = line.door.names
+    assert names.count("turn_opened") == 1
+    assert "reply_stopped" not in names
+
+
+async def test_words_cut_the_reply_for_good(story: Any) -> None:
+    story.asr.engine = Hears("Tell me.", "No, stop that.")
+    async with story.call() as line:
+        await line.take_turn()
+        await line.pause(2_000)
+        said_at = line.call.position_ms
+        await line.speak(500)
+        await line.pause(700)
+        await line.door.wait("reply_started", 2)
+        assert line.door.last("reply_stopped").at_ms - line.door.told[0].at_ms > 0
+        cut_after = line.door.last("turn_opened").at_ms
+        (first, *_), asked = replies(line), story.llm.requests[-1].messages
+    assert said_at < 2_000 + 1_300 + 100
+    assert cut_after
+    assert first.heard_text in [message.content for message in asked]
+    assert asked[-1].content == "No, stop that."
+
+
+async def test_what_the_client_says_was_heard_is_where_it_goes_on(story: Any) -> None:
+    story.asr.engine = Hears("Tell me.", "Mm-hm.")
+    async with story.call() as line:
+        await line.take_turn()
+        await line.pause(2_000)
+        await line.speak(400)
+        (first,) = replies(line)
+        first.cut(500)
+        await line.pause(400)
+        await line.door.wait("reply_finished")
+        second = replies(line)[1]
+    assert f"{first.heard_text} {second.text}".split() == STORY.split()
+    assert len(first.heard_text.split()) < 8
+
+
+async def test_a_reply_that_is_cut_again_and_again_is_told_whole(story: Any) -> None:
+    story.asr.engine = Hears("Tell me.", "Yeah.")
+    async with story.call() as line:
+        await line.take_turn()
+        for _ in range(5):
+            await line.pause(1_500)
+            await line.speak(320)
+        await line.pause(1_000)
+        await line.door.wait("reply_finished")
+        told = " ".join(item.heard_text for item in replies(line))
+    assert told.split() == STORY.split()
+
+
+async def test_a_reply_of_which_nothing_is_left_does_not_begin_again(stage: Any) -> None:
+    stage.asr.engine = Hears("Tell me.", "Mm-hm.")
+    stage.llm.engine = ScriptedLlm(LlmOptions(script=tokens_of("One two three four five six.")))
+    async with stage.call() as line:
+        await line.take_turn()
+        await line.pause(60)
+        await line.speak(420)
+        await line.pause(3_000)
+        assert line.door.all("reply_started")
+
+
+async def test_an_idle_caller_is_asked_and_the_call_ends(stage: Any) -> None:
+    turns = replace(stage.settings.turns, idle_ms=3_000, hang_up_ms=2_000)
+    stage.settings = replace(stage.settings, turns=turns, language="de")
+    async with stage.call() as line:
+        await line.pause(100)
+        await line.door.wait("hung_up")
+        texts = [
+            told.args[1].text
+            for told in line.door.all("reply_said")
+            if isinstance(told.args[1], ReplyText)
+        ]
+        finished = line.door.last("reply_finished").at_ms
+    assert "".join(texts).startswith(LINES["de"]["still_there"])
+    assert LINES["de"]["farewell"].split()[-1] in "".join(texts)
+    assert line.door.last("hung_up").at_ms > finished, "the farewell was heard"
+    assert len(line.door.all("caller_idle")) == 1
+
+
+def calling(name: str, arguments: str) -> LlmOptions:
+    call = ToolCallDelta(0, "call_1", name, arguments)
+    return LlmOptions(script=(*tokens_of("Your number, please?"), call))
+
+
+async def test_a_model_chooses_how_long_it_waits_for_the_answer(stage: Any) -> None:
+    stage.settings = replace(stage.settings, own_tools=("expect_answer",))
+    stage.llm.engine = ScriptedLlm(calling("expect_answer", '{"kind": "digits"}'))
+    async with stage.call() as line:
+        await line.take_turn()
+        await line.door.wait("reply_finished")
+        await line.pause(4_000)
+        await line.speak()
+        began = line.call.position_ms
+        await line.pause(2_000)
+        committed = line.door.last("turn_committed").args[1]
+        items = list(line.call.dialogue)
+    assert committed - began > 900, "longer than the settings say"
+    assert [type(item) for item in items if isinstance(item, ToolCallItem | ToolResultItem)] == [
+        *(ToolCallItem, ToolResultItem)
+    ] * (len(items) // 4 or 1)
+    assert line.door.all("reply_called") == [], "it is nobody else's business"
+    assert "expect_answer" in [tool.name for tool in stage.llm.requests[0].tools]
+
+
+async def test_a_model_hangs_up_once_it_was_heard(stage: Any) -> None:
+    stage.settings = replace(stage.settings, own_tools=("hang_up",))
+    stage.llm.engine = ScriptedLlm(calling("hang_up", "{}"))
+    async with stage.call() as line:
+        await line.take_turn()
+        ended = await line.door.wait("hung_up")
+    first = line.door.all("reply_said")[0]
+    assert ended.at_ms - first.at_ms == pytest.approx(3 * 1_000 / 12, abs=30)
