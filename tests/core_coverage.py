@@ -7,15 +7,23 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from glob import glob
 
 CORE = (
     "engines.batching.policy",
+    "pipelines.conversation.agreement",
+    "pipelines.conversation.answering",
+    "pipelines.conversation.completeness",
     "pipelines.conversation.dialogue",
+    "pipelines.conversation.dictation",
     "pipelines.conversation.endpoint",
     "pipelines.conversation.hearing",
     "pipelines.conversation.machine",
-    "pipelines.speaking.phrases",
+    "pipelines.conversation.patience",
     "pipelines.conversation.playback",
+    "pipelines.conversation.turns",
+    "pipelines.conversation.unheard",
+    "pipelines.speaking.phrases",
 )
 
 
@@ -27,9 +35,11 @@ def main() -> int:
 def check(module: str) -> int:
     """Run the tests that mirror ``module`` and hold them to all of its branches."""
     folder, _, name = module.replace(".", "/").rpartition("/")
-    test = f"tests/{folder}/test_{name}.py"
+    tests = sorted(
+        glob(f"tests/{folder}/test_{name}.py") + glob(f"tests/{folder}/test_{name}_*.py")
+    )
     # Coverage's own configuration names every package; this run is about one module.
-    command = [sys.executable, "-m", "pytest", "-q", test, f"--cov={module}", "--cov-branch"]
+    command = [sys.executable, "-m", "pytest", "-q", *tests, f"--cov={module}", "--cov-branch"]
     command += ["--cov-config=/dev/null", "--cov-report=term-missing", "--cov-fail-under=100"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     sys.stdout.write(f"{module}: {'whole' if done.returncode == 0 else done.stdout}\n")

@@ -185,8 +185,7 @@ class TurnMachine:
     def _work_ahead(self, _now: int) -> None:
         """The caller pauses: what was said so far may be all, and may show whether it is."""
         turn = self._open
-        if turn is None:
-            return
+        assert turn is not None, "a pause lies within a turn"
         self._drop_partial(turn)
         if self.settings.speculate or self.profile or not turn.confirmed:
             turn.take = self._transcribe(turn, "ahead")

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from engines.audio import Pcm
-from pipelines.conversation.dialogue import Span
+from engines.audio import Mark, Pcm
 from pipelines.conversation.events import Output, ReplyAudio, ReplyText
+from pipelines.conversation.heard import Span
 from pipelines.speaking.loudness import fade_in
 
 
 @dataclass(slots=True)
 class _Phrase:
-    """A phrase and its audio so far; ``start_ms`` of the reply's audio."""
+    """A phrase and its audio so far."""
 
-    text: str
-    start_ms: float
-    end_ms: float
+    span: Span
     pieces: list[Pcm] = field(default_factory=list)
 
 
@@ -31,17 +29,21 @@ class Unheard:
     def note(self, output: Output) -> None:
         """This was let out."""
         if isinstance(output, ReplyText):
-            self._phrases.append(_Phrase(output.text, self._end_ms, self._end_ms))
-        elif isinstance(output, ReplyAudio):
+            self._begin(output.text, output.spoken)
+        if isinstance(output, ReplyAudio):
             if not self._phrases:
-                self._phrases.append(_Phrase("", self._end_ms, self._end_ms))
-            self._end_ms += output.pcm.duration_ms
-            self._phrases[-1].end_ms = self._end_ms
-            self._phrases[-1].pieces.append(output.pcm)
+                self._begin()
+            phrase = self._phrases[-1]
+            phrase.span.sound(output.pcm.duration_ms, output.pcm.marks)
+            phrase.pieces.append(output.pcm)
+            self._end_ms = phrase.span.end_ms
+
+    def _begin(self, text: str = "", spoken: str = "") -> None:
+        self._phrases.append(_Phrase(Span(text, self._end_ms, self._end_ms, spoken)))
 
     def forget(self, heard_ms: float) -> None:
         """So much was heard: the phrases before it are over."""
-        while len(self._phrases) > 1 and self._phrases[0].end_ms <= heard_ms:
+        while len(self._phrases) > 1 and self._phrases[0].span.end_ms <= heard_ms:
             self._phrases.popleft()
 
     def rest(self, epoch: int, heard_ms: float) -> list[Output]:
@@ -51,22 +53,31 @@ class Unheard:
             pieces = _pieces_after(phrase, heard_ms)
             if not pieces:
                 continue
-            heard = Span(phrase.text, phrase.start_ms, phrase.end_ms)
-            text = phrase.text[len(heard.heard_text(heard_ms, phrase.end_ms)) :]
+            span = phrase.span
+            text = span.text[len(span.heard_text(heard_ms, span.end_ms)) :]
+            known = span.heard_spoken(heard_ms, span.end_ms)
             if text:
-                outputs.append(ReplyText(epoch, text if outputs else text.lstrip()))
-            outputs += [ReplyAudio(epoch, piece) for piece in pieces]
+                text = text if outputs else text.lstrip()
+                outputs.append(ReplyText(epoch, text, span.spoken[known:]))
+            outputs += [ReplyAudio(epoch, _without(known, piece)) for piece in pieces]
         return outputs
+
+
+def _without(known: int, piece: Pcm) -> Pcm:
+    """The same audio of a text that lacks so much in front."""
+    marks = [Mark(mark.offset - known, mark.at_ms) for mark in piece.marks]
+    return replace(piece, marks=tuple(marks)) if known else piece
 
 
 def _pieces_after(phrase: _Phrase, heard_ms: float) -> list[Pcm]:
     """Its audio that follows ``heard_ms`` of the reply's; where a piece is cut, it fades in."""
-    pieces, start_ms = [], phrase.start_ms
+    pieces, start_ms = [], phrase.span.start_ms
     for pcm in phrase.pieces:
         skipped = round((heard_ms - start_ms) * pcm.rate / 1000)
         start_ms += pcm.duration_ms
         if skipped <= 0:
             pieces.append(pcm)
         elif skipped < len(pcm):
-            pieces.append(fade_in(Pcm(pcm.samples[skipped:], pcm.rate)))
+            rest = pcm.part(skipped)
+            pieces.append(replace(fade_in(rest), marks=rest.marks))
     return pieces

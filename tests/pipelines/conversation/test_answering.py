@@ -4,19 +4,21 @@ from pipelines.conversation.answering import ANSWER_MS, Answering
 from pipelines.conversation.events import (
     Command,
     DropReply,
+    HangUp,
     PauseReply,
     PrepareReply,
     ReleaseReply,
     ResumeReply,
+    SayLine,
     StartReply,
     StopReply,
 )
 from pipelines.conversation.settings import TurnSettings
 
 
-def answering() -> tuple[Answering, list[Command]]:
+def answering(settings: TurnSettings | None = None) -> tuple[Answering, list[Command]]:
     commands: list[Command] = []
-    return Answering(TurnSettings(), commands.append), commands
+    return Answering(settings or TurnSettings(), commands.append), commands
 
 
 def go_on(agent: Answering, now: int = 0, *, quiet: bool = True, heard: bool = True) -> None:
@@ -109,3 +111,93 @@ def test_there_is_nothing_to_pause_in_a_prepared_reply_or_a_heard_one() -> None:
     agent.owe()
     agent.ended(1, heard_at=100)
     assert not agent.pause(100)
+
+
+# --- what is said of itself -----------------------------------------------------------------
+
+
+def test_a_silent_caller_is_asked_once_then_let_go() -> None:
+    agent, commands = answering(TurnSettings(idle_ms=5_000, hang_up_ms=2_000))
+    agent.stir(1_000)
+    assert agent.deadline() == 6_000
+    go_on(agent, 5_999)
+    assert commands == []
+    go_on(agent, 6_000)
+    agent.ended(1, heard_at=7_000)
+    assert agent.deadline() == 9_000
+    go_on(agent, 9_000)
+    agent.ended(2, heard_at=10_000)
+    go_on(agent, 9_999)
+    go_on(agent, 10_000)
+    assert commands == [SayLine(1, "still_there"), SayLine(2, "farewell"), HangUp()]
+    assert agent.deadline() is None
+    go_on(agent, 99_000)
+    assert commands[3:] == []
+
+
+def test_a_tool_that_takes_long_is_bridged() -> None:
+    agent, commands = answering(TurnSettings(filler_ms=500))
+    agent.request()
+    go_on(agent)
+    agent.called_tools(1)
+    assert agent.deadline() is None, "it is still speaking"
+    agent.ended(1, heard_at=100)
+    go_on(agent, 600)
+    assert commands[1:] == [SayLine(2, "one_moment")]
+    agent.ended(2, heard_at=900)
+    assert agent.deadline() is None
+
+
+def test_a_call_ends_on_request_once_all_is_heard_unless_the_caller_has_words() -> None:
+    agent, commands = answering()
+    agent.request()
+    go_on(agent)
+    agent.leave(0)
+    go_on(agent)
+    agent.ended(1, heard_at=300)
+    assert agent.deadline() == 300
+    agent.take_words()
+    assert agent.deadline() is None
+    agent.leave(300)
+    go_on(agent, 300)
+    assert commands[1:] == [HangUp()]
+
+
+def test_a_client_cancels_what_was_asked_for_what_is_out_and_what_is_paused() -> None:
+    agent, commands = answering()
+    agent.request()
+    agent.cancel()
+    go_on(agent)
+    assert commands == []
+    for pause in (False, True):
+        agent.request()
+        go_on(agent)
+        if pause:
+            agent.pause(0)
+        agent.cancel()
+        assert isinstance(commands[-1], StopReply)
+    agent.prepare("hello")
+    agent.cancel()
+    assert isinstance(commands[-1], PrepareReply), "nobody knows of it"
+
+
+def test_a_request_goes_before_what_was_prepared_and_ends_what_is_paused() -> None:
+    agent, commands = answering()
+    agent.prepare("hello")
+    agent.request()
+    agent.owe()
+    go_on(agent)
+    assert commands[1:] == [DropReply(1), StartReply(2)]
+    agent.pause(0)
+    agent.request()
+    go_on(agent)
+    assert commands[3:] == [PauseReply(2), StopReply(2, "turn_detected"), StartReply(3)]
+    assert agent.replying
+    agent.request()
+    go_on(agent)
+    assert commands[6:] == [], "one at a time"
+    agent.ended(3, heard_at=0)
+    go_on(agent)
+    assert commands[6:] == [StartReply(4)]
+    agent.ended(4, heard_at=0)
+    assert not agent.replying

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engines.audio import Mark
 from engines.ports import Message, ToolCall
 from pipelines.conversation.dialogue import (
     MOST_CHARACTERS,
@@ -15,12 +16,12 @@ from pipelines.conversation.dialogue import (
     Dialogue,
     DuplicateItemError,
     Item,
-    Span,
     SystemItem,
     ToolCallItem,
     ToolResultItem,
     UnknownItemError,
 )
+from pipelines.conversation.heard import Span
 
 LONG = "x" * (MOST_CHARACTERS - 100)
 
@@ -201,8 +202,6 @@ def test_every_call_is_answered_right_away_and_once(items: list[Item]) -> None:
 
 def test_a_phrase_begins_where_the_audio_so_far_ends() -> None:
     item = AgentItem("a")
-    item.sound(50)
-    assert (item.audio_ms, item.text) == (0, ""), "audio without words is nobody's"
     item.say("One.")
     item.sound(200)
     item.sound(200)
@@ -212,15 +211,38 @@ def test_a_phrase_begins_where_the_audio_so_far_ends() -> None:
     assert (item.audio_ms, item.text, item.heard_text) == (700, "One. Two.", "One. Two.")
 
 
+def test_a_pause_before_any_words_counts() -> None:
+    item = AgentItem("a")
+    item.sound(50)
+    item.say("One.")
+    item.sound(100)
+    item.cut(60)
+    assert (item.audio_ms, item.text, item.heard_text) == (150, "One.", "")
+
+
+def test_what_is_read_aloud_is_told_to_the_model_as_it_was_written() -> None:
+    item = AgentItem("a", spoken=True)
+    item.say("It's $5.20 today.", "It's five dollars and twenty cents today.")
+    item.sound(1_000, [Mark(4, 300)])
+    item.sound(2_000, [Mark(34, 500)])
+    item.status = "completed"
+    item.cut(1_499)
+    assert item.heard_text == "It's"
+    item.cut(1_500)
+    assert item.heard_text == "It's $5.20"
+
+
 @pytest.mark.parametrize(
     ("heard_ms", "heard"),
     [
         (-5, ""),
         (0, ""),
-        (999, "one two"),
+        (600, "one two"),
+        (999, "one two three."),
         (1_000, "one two three."),
         (1_001, "one two three."),
         (1_500, "one two three. four"),
+        (1_600, "one two three. four"),
         (2_000, "one two three. four five."),
         (9_999, "one two three. four five."),
     ],
@@ -235,7 +257,7 @@ def test_a_cut_keeps_the_whole_words_that_were_heard(heard_ms: float, heard: str
 def test_a_better_informed_cut_replaces_the_one_before() -> None:
     item = spoken(("one two three.", 1_000.0))
     item.cut(0)
-    item.cut(500)
+    item.cut(600)
     assert item.heard_text == "one two"
     item.cut(1_000)
     assert (item.heard_ms, item.heard_text) == (None, "one two three.")

@@ -221,3 +221,40 @@ def test_the_loudness_of_one_turn_is_no_measure_for_the_next() -> None:
     for _ in range(3):
         endpointer.hear(1.0, -40.0)
     assert endpointer.hear(0.0, -40.0) is None, "a soft voice still sounds"
+
+
+# --- how long it lasts, and how long to wait ------------------------------------------------
+
+
+def heard(endpointer: Endpointer, *probabilities: float) -> list[Border | None]:
+    return [endpointer.hear(probability) for probability in probabilities]
+
+
+def test_the_wait_can_be_moved_while_the_caller_is_silent() -> None:
+    for wait_ms, windows in ((320, 10), (640, 20), (32, 3)):
+        endpointer = Endpointer(EndpointSettings())
+        heard(endpointer, *[1.0] * 4, 0.0, 0.0)
+        endpointer.wait(wait_ms)
+        told = heard(endpointer, *[0.0] * 40)
+        assert told.index(Border.STOPPED) + 3 == windows
+
+
+def test_a_wait_holds_for_its_turn_alone() -> None:
+    endpointer = Endpointer(EndpointSettings())
+    heard(endpointer, 1.0, 1.0)
+    endpointer.wait(32)
+    assert Border.STOPPED in heard(endpointer, 0.0)
+    heard(endpointer, 1.0, 1.0)
+    assert Border.STOPPED not in heard(endpointer, *[0.0] * 15)
+
+
+def test_speech_and_silence_are_measured() -> None:
+    endpointer = Endpointer(EndpointSettings())
+    heard(endpointer, 1.0, 1.0, 1.0, 0.4)
+    assert (endpointer.run_ms, endpointer.silent_ms) == (4 * WINDOW_MS, 0)
+    heard(endpointer, 0.1, 0.1)
+    assert (endpointer.run_ms, endpointer.silent_ms) == (0, 2 * WINDOW_MS)
+    heard(endpointer, 0.4)
+    assert endpointer.run_ms == 0, "what begins no speech is none"
+    heard(endpointer, 1.0)
+    assert (endpointer.run_ms, endpointer.silent_ms) == (WINDOW_MS, 0)

@@ -8,6 +8,7 @@ from pipelines.conversation.endpoint import WINDOW_MS
 from pipelines.conversation.events import (
     AcceptTranscript,
     AudioCleared,
+    AudioCommitted,
     CommitTurn,
     ConfirmTurn,
     DiscardTurn,
@@ -120,6 +121,14 @@ def test_the_agents_own_voice_is_nobody() -> None:
     caller = listening()
     for _ in range(100):
         assert caller.happens(WindowHeard(0.99, echo=0.8)) == []
+
+
+def test_a_client_that_commits_a_short_sound_has_a_turn() -> None:
+    caller = listening()
+    caller.speaks(4)
+    assert names(caller.happens(AudioCommitted())) == [
+        *("ConfirmTurn", "PauseReply", "Transcribe", "CommitTurn")
+    ]
 
 
 # --- a reply that was silenced in vain ------------------------------------------------------

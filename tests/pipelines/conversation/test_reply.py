@@ -107,7 +107,7 @@ async def test_audio_goes_out_in_short_slices_and_whole() -> None:
 
 async def test_words_that_have_no_sound_are_put_all_the_same() -> None:
     outputs = await outputs_of(ScriptedLlm(LlmOptions(script=("(nods)",))), Voice())
-    assert outputs[0] == ReplyText(7, "(nods)")
+    assert outputs[0] == ReplyText(7, "(nods)", "(nods)")
     assert isinstance(outputs[1], ReplyFinished)
 
 

@@ -5,11 +5,12 @@ import itertools
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 
 from engines.ports import EngineError, Priority
-from engines.scripted import LlmOptions, ScriptedLlm, ScriptedTts
+from engines.scripted import SENTENCES, LlmOptions, ScriptedLlm, ScriptedTts
 from pipelines.conversation.dialogue import CallerItem, Dialogue
 from pipelines.conversation.events import Event, ReplyEnded, ReplySounded
 from pipelines.conversation.ports import CallSettings, Engines
@@ -152,6 +153,48 @@ async def test_what_the_client_knows_of_the_listener_is_not_written_over(
     item.cut(250)
     speaking.speaker.pause(1)
     assert item.heard_ms == 250
+
+
+async def test_a_paused_reply_is_made_on_in_silence_and_goes_on(speaking: Speaking) -> None:
+    speaking.speaker.start(1, SETTINGS)
+    await asyncio.sleep(0.3)
+    speaking.speaker.pause(1)
+    told = list(speaking.door.told)
+    assert told[-1] == "reply_stopped"
+    await asyncio.sleep(5)
+    assert speaking.door.told == told
+    speaking.speaker.resume(1)
+    await asyncio.sleep(5)
+    first, second = speaking.dialogue
+    assert (first.status, second.status) == ("incomplete", "completed")
+    assert f"{first.heard_text} {second.text}".split() == "".join(SENTENCES).split()
+    assert speaking.door.told[len(told)] == "reply_started"
+    assert speaking.events == [ReplySounded(1), ReplyEnded(1, lead_ms=ANY)]
+
+
+async def test_a_reply_of_which_nothing_is_left_ends_without_beginning_again(
+    speaking: Speaking,
+) -> None:
+    speaking.speaker.start(1, SETTINGS)
+    await asyncio.sleep(10)
+    speaking.speaker.pause(1)
+    told = list(speaking.door.told)
+    speaking.speaker.resume(1)
+    assert speaking.door.told == told
+    assert speaking.events[-1] == ReplyEnded(1)
+    assert len(speaking.dialogue) == 1
+
+
+async def test_a_paused_reply_that_is_stopped_is_not_told_of_twice(speaking: Speaking) -> None:
+    speaking.speaker.start(1, SETTINGS)
+    await asyncio.sleep(0.3)
+    speaking.speaker.pause(1)
+    speaking.speaker.stop(1, "turn_detected")
+    await asyncio.sleep(5)
+    assert speaking.door.told.count("reply_stopped") == 1
+    speaking.speaker.resume(1)
+    await asyncio.sleep(5)
+    assert "reply_finished" not in speaking.door.told
 
 
 async def test_the_model_reads_what_was_said_while_the_caller_speaks(speaking: Speaking) -> None:

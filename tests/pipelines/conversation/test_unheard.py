@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engines.audio import Pcm
-from pipelines.conversation.events import Output, ReplyAudio, ReplyText
+from engines.ports import Usage
+from pipelines.conversation.events import Output, ReplyAudio, ReplyFinished, ReplyText
 from pipelines.conversation.unheard import Unheard
 
 RATE = 1_000
@@ -73,6 +74,12 @@ def test_what_is_forgotten_is_over() -> None:
     assert texts(unheard.rest(1, 0)) == ["five six"]
     unheard.forget(9_000)
     assert texts(unheard.rest(1, 0)) == ["five six"], "the last may still be cut by the client"
+
+
+def test_what_is_no_sound_and_no_words_leaves_nothing() -> None:
+    unheard = Unheard()
+    unheard.note(ReplyFinished(1, Usage()))
+    assert unheard.rest(1, 0) == []
 
 
 def test_audio_without_words_is_kept_too() -> None:

@@ -1,0 +1,140 @@
+"""A reply that is cut and goes on: its listener hears every sample once, in order."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engines.audio import Pcm
+from engines.ports import Usage
+from pipelines.conversation.echo import EchoGuard
+from pipelines.conversation.events import Output, ReplyAudio, ReplyFinished, ReplyText
+from pipelines.conversation.playback import Playback
+
+RATE = 1_000
+FADED = 5
+"""Samples that a fade at a cut may change."""
+
+
+class Listener:
+    """Plays what it is sent, in real time, until it throws away the rest."""
+
+    def __init__(self) -> None:
+        self.playback = Playback(self.take, EchoGuard())
+        self.heard: list[int] = []
+        self.finished = 0
+        self._buffer: list[int] = []
+
+    def take(self, output: Output) -> None:
+        if isinstance(output, ReplyAudio):
+            self._buffer += output.pcm.samples.tolist()
+        self.finished += isinstance(output, ReplyFinished)
+
+    def listen(self, milliseconds: int) -> None:
+        self.heard += self._buffer[:milliseconds]
+        self._buffer = self._buffer[milliseconds:]
+
+    def pause(self, now: float) -> float:
+        """Cut the reply: all that is not heard is thrown away. Gives what was heard of it."""
+        self.playback.pause(1, now)
+        self._buffer = []
+        return self.playback.heard_ms(now)
+
+
+def piece(start: int, size: int) -> ReplyAudio:
+    return ReplyAudio(1, Pcm(np.arange(start, start + size, dtype=np.int16), RATE))
+
+
+def test_a_reply_goes_on_where_it_was_cut_and_ends_once_more() -> None:
+    listener = Listener()
+    playback = listener.playback
+    playback.begin(1, held=False)
+    for output in (ReplyText(1, "one two"), piece(0, 400), ReplyFinished(1, Usage())):
+        playback.put(output, 0)
+    listener.listen(150)
+    assert listener.pause(150) == 150
+    assert playback.lead_ms(150) == 0
+    assert playback.has_more(150)
+    assert not playback.has_more(400)
+    playback.resume(1, 150, 900)
+    listener.listen(250)
+    assert listener.finished == 2
+    assert listener.heard[:150] == list(range(150))
+    assert listener.heard[150 + FADED :] == list(range(150 + FADED, 400))
+
+
+def test_what_comes_in_the_pause_is_kept_and_counts_as_lead() -> None:
+    listener = Listener()
+    playback = listener.playback
+    playback.begin(1, held=False)
+    playback.put(piece(0, 100), 0)
+    listener.listen(100)
+    listener.pause(100)
+    assert playback.put(piece(100, 300), 120)
+    assert playback.lead_ms(120) == 300
+    assert not playback.holds(1), "the client knows of it"
+    assert playback.has_more(100)
+    playback.resume(1, 100, 200)
+    listener.listen(300)
+    assert listener.heard == list(range(400))
+
+
+def test_only_a_paused_reply_goes_on_and_only_the_current_one_is_paused() -> None:
+    listener = Listener()
+    playback = listener.playback
+    playback.begin(1, held=False)
+    playback.put(piece(0, 10), 0)
+    playback.resume(1, 0, 0)
+    playback.pause(7, 0)
+    playback.resume(7, 0, 0)
+    listener.pause(0)
+    playback.stop(1)
+    playback.resume(1, 0, 0)
+    playback.pause(1, 0)
+    listener.listen(100)
+    assert listener.heard == []
+
+
+def test_a_second_pause_keeps_what_the_first_has_kept() -> None:
+    listener = Listener()
+    playback = listener.playback
+    playback.begin(1, held=False)
+    playback.put(piece(0, 50), 0)
+    listener.pause(0)
+    playback.put(piece(50, 50), 0)
+    listener.pause(0)
+    playback.resume(1, 0, 0)
+    listener.listen(100)
+    assert listener.heard[FADED:] == list(range(FADED, 100))
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("put"), st.integers(1, 300)),
+            st.tuples(st.just("listen"), st.integers(1, 300)),
+            st.tuples(st.just("cut"), st.integers(0, 300)),
+        ),
+        max_size=60,
+    )
+)
+def test_whatever_is_cut_is_heard_once_and_in_order(steps: list[tuple[str, int]]) -> None:
+    listener, now, made, cuts = Listener(), 0.0, 0, set()
+    playback = listener.playback
+    playback.begin(1, held=False)
+    for what, size in steps:
+        if what == "put":
+            playback.put(piece(made, size), now)
+            made += size
+        elif what == "listen":
+            listener.listen(size)
+            now += size
+        else:
+            heard_ms = listener.pause(now)
+            now += size
+            cuts.update(range(len(listener.heard), len(listener.heard) + FADED))
+            playback.resume(1, heard_ms, now)
+    listener.listen(100_000)
+    assert len(listener.heard) == made
+    assert all(sample == place or place in cuts for place, sample in enumerate(listener.heard)), (
+        "every sample once"
+    )
