@@ -18,11 +18,25 @@ FULL_SCALE = 32768.0
 
 
 @dataclass(frozen=True, slots=True)
+class Mark:
+    """A place in speech: ``at_ms`` after the start of the audio, the text has been said up to
+    ``offset``, in characters."""
+
+    offset: int
+    at_ms: float
+
+
+@dataclass(frozen=True, slots=True)
 class Pcm:
-    """Mono audio: ``samples`` (n,) int16 at ``rate`` Hz."""
+    """Mono audio: ``samples`` (n,) int16 at ``rate`` Hz.
+
+    ``marks``: in speech from a voice that can tell, the ends of its words, both numbers rising;
+    offsets count in the whole text that was asked for. Whatever makes new samples drops them.
+    """
 
     samples: Samples
     rate: int
+    marks: tuple[Mark, ...] = ()
 
     @classmethod
     def from_bytes(cls, data: bytes, rate: int) -> Pcm:
@@ -49,6 +63,16 @@ class Pcm:
     def floats(self) -> NDArray[np.float32]:
         """The samples as float32 in [-1, 1)."""
         return self.samples.astype(np.float32) / np.float32(FULL_SCALE)
+
+    def part(self, start: int, stop: int | None = None) -> Pcm:
+        """The samples from one to the other, with the marks among them."""
+        start_ms, stop_ms = (1000.0 * (at or 0) / self.rate for at in (start, stop))
+        marks = tuple(
+            Mark(mark.offset, mark.at_ms - start_ms)
+            for mark in self.marks
+            if start_ms < mark.at_ms and (stop is None or mark.at_ms <= stop_ms)
+        )
+        return Pcm(self.samples[start:stop], self.rate, marks)
 
     @property
     def duration_ms(self) -> float:

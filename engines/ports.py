@@ -204,7 +204,8 @@ class SpeechRequest:
     """One phrase to be spoken. ``speed`` 1.0 is the voice's own.
 
     The same request gives the same audio: an engine that draws lots takes its seed from it.
-    Audio is made as it is read, so whoever stops reading holds the engine back.
+    Audio is made as it is read, so whoever stops reading holds the engine back. A voice that knows
+    where its words end marks them in what it gives (``Pcm.marks``).
     """
 
     text: str

@@ -8,11 +8,13 @@ and better-informed one (the client's own truncate) can replace it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
+from engines.audio import Mark
 from engines.ports import Message, ToolCall
+from pipelines.conversation.heard import Span
 
 MS_PER_CHARACTER: Final = 60.0
 """A lively speaker's pace. A phrase whose audio was cut off is taken to have lasted no less."""
@@ -39,26 +41,6 @@ class CallerItem:
     id: str
     text: str | None = None
     spoken: bool = False
-
-
-@dataclass(slots=True)
-class Span:
-    """A phrase and the part of the reply's audio that speaks it, in milliseconds."""
-
-    text: str
-    start_ms: float
-    end_ms: float
-
-    def heard_text(self, heard_ms: float, end_ms: float) -> str:
-        """The whole words that were heard by then, if its audio ends at ``end_ms``: time is
-        shared out by length of text."""
-        if heard_ms >= end_ms:
-            return self.text
-        if heard_ms <= self.start_ms:
-            return ""
-        share = (heard_ms - self.start_ms) / (end_ms - self.start_ms)
-        whole_words, _, _ = self.text[: int(share * len(self.text)) + 1].rpartition(" ")
-        return whole_words
 
 
 @dataclass(slots=True)
@@ -96,14 +78,16 @@ class AgentItem:
         heard.append(last.heard_text(self.heard_ms, self._end_of(last)))
         return "".join(heard).rstrip()
 
-    def say(self, text: str) -> None:
-        """A further phrase begins where the audio so far ends."""
-        self.spans.append(Span(text, self.audio_ms, self.audio_ms))
+    def say(self, text: str, spoken: str = "") -> None:
+        """A further phrase begins where the audio so far ends; ``spoken``: as it is read aloud."""
+        self.spans.append(Span(text, self.audio_ms, self.audio_ms, spoken))
 
-    def sound(self, duration_ms: float) -> None:
-        """The last phrase has so much more audio."""
-        if self.spans:
-            self.spans[-1].end_ms += duration_ms
+    def sound(self, duration_ms: float, marks: Iterable[Mark] = ()) -> None:
+        """The last phrase has so much more audio, in which ``marks`` are ends of words. What comes
+        before any words, the pause that is left of a phrase, counts all the same."""
+        if not self.spans:
+            self.say("")
+        self.spans[-1].sound(duration_ms, marks)
 
     def cut(self, heard_ms: float) -> None:
         """No more than this was heard. A cut beyond the end is no cut, nor is one of mere text."""
@@ -114,7 +98,7 @@ class AgentItem:
         """Where the audio of the last phrase ends, or would have ended."""
         if self.status == "completed":
             return last.end_ms
-        return max(last.end_ms, last.start_ms + MS_PER_CHARACTER * len(last.text))
+        return max(last.end_ms, last.start_ms + MS_PER_CHARACTER * len(last.spoken or last.text))
 
 
 @dataclass(slots=True)

@@ -331,10 +331,11 @@ Command: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class ReplyText:
-    """Words, given just before the audio that speaks them."""
+    """Words, given just before the audio that speaks them; ``spoken``: as they are read aloud."""
 
     epoch: int
     text: str
+    spoken: str = ""
 
 
 @dataclass(frozen=True, slots=True)

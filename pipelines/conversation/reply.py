@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
 from engines.audio import Pcm
@@ -188,14 +188,14 @@ class Reply:
         request = SpeechRequest(
             line.spoken, plan.voice, plan.speed, plan.chat.priority, plan.chat.call
         )
-        text: ReplyText | None = ReplyText(self.plan.epoch, line.text)
+        text: ReplyText | None = ReplyText(self.plan.epoch, line.text, line.spoken)
         async with self._tts.open(request) as audio:
             async for pcm in _timely(audio, "tts"):
                 self.stages.mark("first_audio", self._loop.time())
                 if text is not None:
                     self._put(text)
                     text = None
-                for piece in _slices(levelled.feed(pcm)):
+                for piece in _slices(replace(levelled.feed(pcm), marks=pcm.marks)):
                     self._put(ReplyAudio(self.plan.epoch, piece))
                 await self._wait_for_listener(READ_LEAD_MS)
         levelled.finish()
@@ -220,8 +220,7 @@ def _slices(pcm: Pcm) -> list[Pcm]:
     most = MOST_AUDIO_MS * pcm.rate // 1000
     if len(pcm) <= most:
         return [pcm]
-    starts = range(0, len(pcm), most)
-    return [Pcm(pcm.samples[start : start + most], pcm.rate) for start in starts]
+    return [pcm.part(start, start + most) for start in range(0, len(pcm), most)]
 
 
 def _first(failures: BaseExceptionGroup[EngineError]) -> EngineError:

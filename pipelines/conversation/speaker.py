@@ -227,10 +227,10 @@ class Speaker:
             item = self._item = AgentItem(self._new_id(), spoken=self._settings.spoken)
             self._door.reply_began_item(item, self._dialogue.append(item))
         if isinstance(output, ReplyText):
-            item.say(output.text)
+            item.say(output.text, output.spoken)
             self._recent.append(output.text)
         else:
-            item.sound(output.pcm.duration_ms)
+            item.sound(output.pcm.duration_ms, output.pcm.marks)
         self._door.reply_said(item, output)
         if isinstance(output, ReplyAudio) and not self._sounded:
             self._sounded = True

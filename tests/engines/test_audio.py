@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.audio import Pcm
+from engines.audio import Mark, Pcm
 
 
 @given(st.binary(max_size=200).filter(lambda data: len(data) % 2 == 0))
@@ -42,3 +42,16 @@ def test_durations_are_counted_in_samples() -> None:
     pcm = Pcm.silence(250, 8_000)
     assert (len(pcm), pcm.duration_ms) == (2_000, 250.0)
     assert not pcm.samples.any()
+
+
+def test_a_part_keeps_the_marks_that_lie_in_it() -> None:
+    marks = (Mark(3, 10), Mark(5, 20), Mark(9, 30))
+    pcm = Pcm(np.arange(40, dtype=np.int16), 1_000, marks)
+    first, second, rest = pcm.part(0, 20), pcm.part(20, 25), pcm.part(25)
+    assert [part.samples.tolist() for part in (first, second, rest)] == [
+        list(range(20)),
+        list(range(20, 25)),
+        list(range(25, 40)),
+    ]
+    assert (first.marks, second.marks) == ((Mark(3, 10), Mark(5, 20)), ())
+    assert (rest.rate, rest.marks) == (1_000, (Mark(9, 5),))

@@ -9,11 +9,11 @@ from pipelines.conversation.dialogue import (
     AgentItem,
     CallerItem,
     Item,
-    Span,
     SystemItem,
     ToolCallItem,
     ToolResultItem,
 )
+from pipelines.conversation.heard import Span
 from voice.wire.realtime_errors import WireError
 from voice.wire.realtime_objects import (
     InputAudioContent,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.audio import Pcm
+from engines.audio import Mark, Pcm
 from engines.ports import (
     AsrRequest,
     ChatRequest,
@@ -89,6 +89,12 @@ def test_samples_arrive_bit_for_bit(samples):
     asked = wire.request_of("asr", 1, AsrRequest(Pcm(samples, 16_000)))
     heard = wire.request_in("asr", across(asked, wire.read_gateway))
     assert heard.pcm.samples.tolist() == samples.tolist()
+
+
+def test_the_marks_of_words_arrive_with_their_samples():
+    marks = (Mark(3, 12.5), Mark(7, 40.0))
+    arrived = across(wire.item_of(1, Pcm(np.zeros(9, np.int16), 24_000, marks)))
+    assert wire.item_in("tts", arrived).marks == marks
 
 
 def test_samples_are_bytes_on_the_wire_and_not_text():

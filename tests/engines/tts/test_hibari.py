@@ -2,9 +2,11 @@
 
 import asyncio
 import sys
+import zlib
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import hibari
 import numpy as np
 import pytest
 
@@ -72,6 +74,51 @@ async def test_hibari_pauses_by_the_punctuation():
         lengths = [seconds(await speech_of(engine, f"of course{end}")) for end in ("", ",", ".")]
     assert lengths == sorted(lengths)
     assert lengths[2] - lengths[0] > 0.1
+
+
+def loud_until_ms(pcm):
+    """The end of the last 5 ms above -45 dBFS."""
+    frames = pcm.floats()[: len(pcm) // 120 * 120].reshape(-1, 120)
+    return int(np.flatnonzero(np.square(frames).mean(axis=1) > 3e-5)[-1]) * 5 + 5
+
+
+@pytest.mark.engine
+async def test_hibari_marks_the_end_of_every_word():
+    text = "Your table is booked, for Tuesday. Would half past seven — well, 7 — suit you?"
+    async with warm() as engine:
+        chunks = await speech_of(engine, text)
+        slow = await speech_of(engine, text, speed=0.5)
+    words = [text[: mark.offset].split()[-1] for chunk in chunks for mark in chunk.marks]
+    assert words == text.replace(" —", "").replace(".", "").replace(",", "").rstrip("?").split()
+    for chunk, slower in zip(chunks, slow, strict=True):
+        times = [mark.at_ms for mark in chunk.marks]
+        assert times == sorted(set(times))
+        assert times[0] > 50
+        assert times[-1] == pytest.approx(loud_until_ms(chunk), abs=60)
+        assert slower.marks[-1].at_ms > 1.4 * times[-1]
+
+
+@pytest.mark.engine
+async def test_hibari_marks_nothing_where_it_reads_other_words_than_are_written():
+    async with warm() as engine:
+        (pcm,) = await speech_of(engine, "All 1,250 of them.")
+    assert len(pcm)
+    assert pcm.marks == ()
+
+
+@pytest.mark.engine
+async def test_hibari_sounds_as_its_package_does():
+    text = "The capital of France is Paris."
+    async with warm() as engine:
+        (pcm,) = await speech_of(engine, text)
+    theirs = hibari.Hibari()
+    (phonemes,) = theirs.phonemize(text)
+    noise = np.random.default_rng(zlib.crc32(phonemes.encode()))
+    whole = Pcm.from_floats(theirs.from_ids(theirs.ids(phonemes), 1.0, noise), 24_000)
+    body = pcm.samples[:-120]  # the end fades
+    found = whole.samples.tobytes().find(body.tobytes())
+    assert found >= 0
+    assert found % 2 == 0
 
 
 @pytest.mark.engine

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engines.audio import Pcm
+from engines.audio import Mark, Pcm
 from engines.ports import ChatRequest, EngineError, Message, Priority, ToolCallDelta, Usage
 from engines.scripted import (
     SENTENCES,
@@ -72,6 +72,22 @@ class Voice:
     async def _speak(self) -> AsyncIterator[Pcm]:
         for piece in self.pieces:
             yield piece
+
+
+async def test_each_word_keeps_its_mark_though_the_audio_is_levelled_and_sliced() -> None:
+    second = np.full(24_000, 3_000, np.int16)
+    voice = Voice(Pcm(second, 24_000, (Mark(3, 150), Mark(7, 200), Mark(12, 650))))
+    llm = ScriptedLlm(LlmOptions(script=("It's $5.",)))
+    text, *audio = [output for output in await outputs_of(llm, voice) if output.epoch == 7][:-1]
+    assert text == ReplyText(7, "It's $5.", "It's five dollars.")
+    marks = [(output.pcm.duration_ms, output.pcm.marks) for output in audio]
+    assert marks == [
+        (200, (Mark(3, 150), Mark(7, 200))),
+        (200, ()),
+        (200, ()),
+        (200, (Mark(12, 50),)),
+        (200, ()),
+    ]
 
 
 async def test_each_phrase_is_put_just_before_its_audio() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.audio import Pcm
+from engines.audio import Mark, Pcm
 from engines.ports import Usage
 from pipelines.conversation.events import Output, ReplyAudio, ReplyFinished, ReplyText
 from pipelines.conversation.unheard import Unheard
@@ -86,6 +86,29 @@ def test_audio_without_words_is_kept_too() -> None:
     unheard = Unheard()
     unheard.note(ReplyAudio(1, ramp(0, 50)))
     assert samples(unheard.rest(1, 0)) == list(range(50))
+
+
+def test_what_is_left_of_a_reading_goes_with_what_is_left_of_the_text() -> None:
+    unheard = Unheard()
+    unheard.note(ReplyText(1, "It is $5.20 today.", "It is five twenty today."))
+    marks = (Mark(2, 10), Mark(5, 20), Mark(10, 40), Mark(17, 60))
+    unheard.note(ReplyAudio(1, Pcm(ramp(0, 80).samples, RATE, marks)))
+    unheard.note(ReplyAudio(1, Pcm(ramp(80, 20).samples, RATE, (Mark(23, 10),))))
+    text, first, second = unheard.rest(1, 45)
+    assert text == ReplyText(1, "$5.20 today.", " twenty today.")
+    assert isinstance(first, ReplyAudio)
+    assert isinstance(second, ReplyAudio)
+    assert first.pcm.marks == (Mark(7, 15),)
+    assert second.pcm.marks == (Mark(13, 10),)
+
+
+def test_a_pause_that_is_left_of_a_phrase_has_no_words() -> None:
+    unheard = Unheard()
+    unheard.note(ReplyText(1, "One."))
+    unheard.note(ReplyAudio(1, Pcm(ramp(0, 100).samples, RATE, (Mark(3, 60),))))
+    (rest,) = unheard.rest(1, 70)
+    assert isinstance(rest, ReplyAudio)
+    assert len(rest.pcm) == 30
 
 
 @given(
