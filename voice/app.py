@@ -51,7 +51,9 @@ async def open_house(config: Config) -> AsyncIterator[House]:
         metrics = Metrics()
         metrics.watch_ears(ears)
         metrics.watch_engines(made)
-        yield House(config, Engines(ears, **made), metrics)
+        house = House(config, Engines(ears, **made), metrics)
+        stack.push_async_callback(asyncio.to_thread, house.records.close)
+        yield house
 
 
 async def warm_up(house: House, told: Callable[[str], None]) -> None:

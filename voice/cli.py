@@ -40,8 +40,9 @@ def _is_told(error: Exception) -> bool:
     """Whether this is no bug: a line says it all."""
     from engines.ports import EngineError
     from voice.config import ConfigError
+    from voice.journal import JournalError
 
-    return isinstance(error, ConfigError | EngineError | OSError)
+    return isinstance(error, ConfigError | EngineError | JournalError | OSError)
 
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
@@ -150,6 +151,13 @@ def _complete_engine(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=engine_cli.run)
 
 
+def _complete_replay(parser: argparse.ArgumentParser) -> None:
+    from voice import replay_cli
+
+    replay_cli.add_arguments(parser)
+    parser.set_defaults(run=replay_cli.run)
+
+
 def _models_dir() -> Path | None:
     """Where the environment says that models are kept, as it does to a server."""
     from voice.config import load
@@ -165,6 +173,7 @@ def _tell(line: str) -> None:
 _COMMANDS: Final[dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]]] = {
     "serve": ("take calls", _complete_serve),
     "talk": ("call a server with recordings", _complete_talk),
+    "replay": ("show, draw or check the journal of a call", _complete_replay),
     "models": ("fetch and check models", _complete_models),
     "build": ("make a checkpoint ready for a GPU", _complete_build),
     "engine": ("run one engine for several servers", _complete_engine),

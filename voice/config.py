@@ -102,6 +102,18 @@ class PlacementConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class JournalConfig:
+    """What is kept of calls, and where; nothing unless a folder is named. ``dir``: journals, which
+    hold what was said as words (``voice replay`` shows them). ``recordings``: the sound, of the
+    calls that ask for it (``?record=1``) or of all. After ``keep_days`` both are deleted."""
+
+    dir: str | None = None
+    recordings: str | None = None
+    record: Literal["asked", "all"] = "asked"
+    keep_days: Annotated[int, Meta(ge=1)] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """All of it."""
 
@@ -113,6 +125,7 @@ class Config:
     llm: EngineConfig = field(default_factory=lambda: EngineConfig("smollm2"))
     tts: EngineConfig = field(default_factory=lambda: EngineConfig("hibari"))
     placement: PlacementConfig = field(default_factory=PlacementConfig)
+    journal: JournalConfig = field(default_factory=JournalConfig)
     models_dir: str | None = None
 
     @property

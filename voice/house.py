@@ -10,6 +10,7 @@ from engines.ports import Measured
 from pipelines.conversation.ports import CallSettings, Engines
 from voice.config import Config
 from voice.metrics import Metrics
+from voice.records import Records
 
 
 @dataclass(slots=True)
@@ -21,6 +22,10 @@ class House:
     metrics: Metrics = field(default_factory=Metrics)
     ready: bool = False
     calls: int = 0
+    records: Records = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.records = Records(self.config.journal)
 
     @property
     def call_settings(self) -> CallSettings:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qs
@@ -15,7 +15,6 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 
 from pipelines.conversation.call import Call, open_call
-from pipelines.conversation.ports import Observer
 from voice.auth import is_foreign_page, may_enter, presented_key
 from voice.doors.outbox import Outbox, SlowClientError
 from voice.doors.realtime_listener import RealtimeListener
@@ -71,6 +70,10 @@ class RealtimeDoor:
             )
         if not may_enter(presented_key(headers, scope["subprotocols"]), config.api_keys):
             return error_response(401, "invalid_api_key", "Incorrect API key provided.")
+        if _asks_for_recording(scope) and not self._house.records.can_record:
+            return error_response(
+                400, "cannot_record", "This server keeps no recordings: see journal.recordings."
+            )
         if not self._house.ready:
             return error_response(503, "not_ready", "The models are still loading.", retry_s=2)
         if self._house.is_full:
@@ -97,31 +100,31 @@ class RealtimeDoor:
 
     async def _talk(self, scope: Scope, receive: Receive, socket: CallSocket) -> None:
         house, new_id = self._house, _id_source()
-        query = parse_qs(scope["query_string"].decode("latin-1"))
-        session = first_session(query, house.call_settings, house.model, new_id("sess"))
+        session = first_session(_query(scope), house.call_settings, house.model, new_id("sess"))
         base = house.call_settings
         settings = call_settings(session, base)
         outbox, hung_up = Outbox(socket), asyncio.Event()
         teller = RealtimeTeller(outbox, session, settings, new_id, hung_up.set)
-        observers: Sequence[Observer] = (CallMetrics(house.metrics),)
-        async with open_call(
-            house.engines,
-            settings,
-            teller,
-            rate=rate_of(session.audio.input.format),
-            new_id=lambda: new_id("item"),
-            call_id=session.id,
-            observers=observers,
-        ) as call:
-            teller.tell(SessionCreatedEvent(session=session))
-            teller.tell(
-                ConversationCreatedEvent(conversation=RealtimeConversation(teller.conversation_id))
-            )
-            listener = RealtimeListener(call, teller, base, new_id)
-            with _connected(socket, call, listener, outbox):
-                await _first_of(receive(), hung_up.wait())  # messages take the short cut
-                if hung_up.is_set():
-                    await outbox.wait_empty(CLOSE_S)
+        rate, asked = rate_of(session.audio.input.format), _asks_for_recording(scope)
+        with house.records.keep(session.id, rate, settings.turns, record=asked) as kept:
+            async with open_call(
+                house.engines,
+                settings,
+                teller,
+                rate=rate,
+                new_id=lambda: new_id("item"),
+                call_id=session.id,
+                observers=(CallMetrics(house.metrics), *kept.observers),
+                recorder=kept.recorder,
+            ) as call:
+                teller.tell(SessionCreatedEvent(session=session))
+                conversation = RealtimeConversation(teller.conversation_id)
+                teller.tell(ConversationCreatedEvent(conversation=conversation))
+                listener = RealtimeListener(call, teller, base, new_id)
+                with _connected(socket, call, listener, outbox):
+                    await _first_of(receive(), hung_up.wait())  # messages take the short cut
+                    if hung_up.is_set():
+                        await outbox.wait_empty(CLOSE_S)
 
 
 @contextmanager
@@ -148,6 +151,15 @@ def _connected(
         yield
     finally:
         socket.on_message = socket.on_writable = None
+
+
+def _query(scope: Scope) -> dict[str, list[str]]:
+    return parse_qs(scope["query_string"].decode("latin-1"))
+
+
+def _asks_for_recording(scope: Scope) -> bool:
+    """``?record=1``: an address is what any client of OpenAI's can be given."""
+    return _query(scope).get("record") == ["1"]
 
 
 async def _first_of(*things: Awaitable[object]) -> None:
