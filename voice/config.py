@@ -48,6 +48,8 @@ class ServerConfig:
 @dataclass(frozen=True, slots=True)
 class AgentConfig:
     """Who answers, unless a session says otherwise. ``language`` None lets Whisper detect it.
+    ``context_tokens``: what the model is given to read at most, instructions and tools included;
+    from three quarters of it on, notes stand for the beginning of the call.
     ``tools``: those of the server's own that the model may use, ``expect_answer``, ``hang_up``."""
 
     instructions: str = (
@@ -57,6 +59,7 @@ class AgentConfig:
     language: str | None = None
     max_tokens: int | None = None
     temperature: float | None = None
+    context_tokens: Annotated[int, Meta(ge=1_000)] = 6_000
     tools: tuple[Literal["expect_answer", "hang_up"], ...] = ()
 
 

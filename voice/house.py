@@ -38,6 +38,7 @@ class House:
             language=agent.language,
             max_tokens=agent.max_tokens,
             temperature=agent.temperature,
+            context_tokens=agent.context_tokens,
             own_tools=agent.tools,
         )
 

@@ -8,7 +8,7 @@ and better-informed one (the client's own truncate) can replace it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
@@ -190,12 +190,15 @@ class Dialogue:
                 return
             characters -= _characters(self._items.pop(oldest.id))
 
-    def messages(self, instructions: str = "", pending: str = "") -> tuple[Message, ...]:
-        """The dialogue as a chat model reads it. ``pending`` is what the caller seems to have
-        said in a turn that is not committed yet."""
+    def messages(
+        self, instructions: str = "", pending: str = "", *, without: Collection[str] = ()
+    ) -> tuple[Message, ...]:
+        """The dialogue as a chat model reads it, but for the items of these ids. ``pending`` is
+        what the caller seems to have said in a turn that is not committed yet."""
         messages = [Message("system", instructions)] if instructions else []
         for item in self._items.values():
-            _append(messages, item)
+            if item.id not in without:
+                _append(messages, item)
         if pending:
             messages.append(Message("user", pending))
         return tuple(_answered(messages))

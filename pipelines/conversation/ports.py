@@ -39,7 +39,8 @@ class Engines:
 @dataclass(frozen=True, slots=True)
 class CallSettings:
     """How one call behaves; its door may change it at any time. ``own_tools`` are those of the
-    server's own that the model may use: see ``own_tools``."""
+    server's own that the model may use: see ``own_tools``. ``context_tokens``: what the model may
+    be given to read, tools included, before the beginning of the call is summed up."""
 
     turns: TurnSettings = field(default_factory=TurnSettings)
     instructions: str = ""
@@ -48,6 +49,7 @@ class CallSettings:
     tool_choice: str = "auto"
     max_tokens: int | None = None
     temperature: float | None = None
+    context_tokens: int = 6_000
     voice: str | None = None
     speed: float = 1.0
     spoken: bool = True

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from engines.ports import ChatRequest, EngineError, Llm, Priority, ToolCall
+from engines.ports import ChatRequest, EngineError, Llm, Priority, Tool, ToolCall
 from pipelines.conversation.completeness import expects_digits
 from pipelines.conversation.dialogue import AgentItem, Dialogue, ToolCallItem, ToolResultItem
 from pipelines.conversation.echo import EchoGuard
@@ -29,6 +29,7 @@ from pipelines.conversation.events import (
     ToolsCalled,
 )
 from pipelines.conversation.lines import Recital, line_in
+from pipelines.conversation.memory import Memory
 from pipelines.conversation.own_tools import OWN_TOOLS, perform
 from pipelines.conversation.playback import Playback
 from pipelines.conversation.ports import CallSettings, Door, Engines, Observer, Recorder
@@ -60,6 +61,7 @@ class Speaker:
     ) -> None:
         self._engines = engines
         self._dialogue = dialogue
+        self._memory = Memory(dialogue, engines.llm, tasks, call_id)
         self._door = door
         self._tasks = tasks
         self._happen = happen
@@ -109,7 +111,7 @@ class Speaker:
     def drop(self, epoch: int) -> None:
         """Forget what was prepared."""
         self._playback.stop(epoch)
-        self.close()
+        self._give_up()
 
     def pause(self, epoch: int) -> None:
         """Fall silent: the gate and the wire, in one step and without awaiting. The reply is still
@@ -138,7 +140,8 @@ class Speaker:
             self._playback.flush(now)
             self._fall_silent(epoch, reason, now)
         self._paused = False
-        self.close()
+        self._give_up()
+        self._maintain_memory()
 
     def recent_text(self) -> str:
         """What was said last, and may come back by the microphone."""
@@ -154,6 +157,11 @@ class Speaker:
         self._door.reply_stopped(epoch, reason, item)
 
     def close(self) -> None:
+        """The call is over."""
+        self._give_up()
+        self._memory.close()
+
+    def _give_up(self) -> None:
         """Stop making the reply, if there is one."""
         for task in (self._reading, self._making):
             if task is not None:
@@ -161,15 +169,19 @@ class Speaker:
         self._reading = self._making = None
 
     def _chat(self, settings: CallSettings, heard: str = "") -> ChatRequest:
+        tools = _tools(settings)
         return ChatRequest(
-            self._dialogue.messages(settings.instructions, heard),
-            (*settings.tools, *(OWN_TOOLS[name].tool for name in settings.own_tools)),
+            self._memory.messages(settings, tools, heard),
+            tools,
             settings.tool_choice,
             settings.max_tokens,
             settings.temperature,
             Priority.SPECULATIVE if heard else Priority.FINAL,
             self._call_id,
         )
+
+    def _maintain_memory(self) -> None:
+        self._memory.maintain(self._settings, _tools(self._settings))
 
     async def _read(self, chat: ChatRequest) -> None:
         try:
@@ -269,6 +281,12 @@ class Speaker:
         ):
             self._happen(ProfileChosen("digits", once=True))
         self._happen(ReplyEnded(output.epoch, round(self._playback.lead_ms(self._now()))))
+        self._maintain_memory()
+
+
+def _tools(settings: CallSettings) -> tuple[Tool, ...]:
+    """All that the model may call."""
+    return (*settings.tools, *(OWN_TOOLS[name].tool for name in settings.own_tools))
 
 
 _LET_OUT: Final[dict[type[Any], Callable[[Speaker, Any], None]]] = {

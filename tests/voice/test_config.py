@@ -124,7 +124,7 @@ def test_keys_are_not_shown() -> None:
     [
         ("server.prot=1", "server.prot: there is no such setting. Did you mean server.port?"),
         ("servr.port=1", "servr: there is no such setting. Did you mean server?"),
-        ("agent.zzz=1", "agent.zzz: there is no such setting. Known: instructions, language"),
+        ("agent.zzz=1", "agent.zzz: there is no such setting. Known: context_tokens, instr"),
         ("server.port=high", "server.port: Expected `int`, got `str`"),
         ("server.port=65536", "server.port: Expected `int` <= 65535"),
         ("server.max_calls=0", "server.max_calls: Expected `int` >= 1"),

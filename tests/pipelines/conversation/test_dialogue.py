@@ -130,6 +130,12 @@ def test_what_has_no_words_is_not_read() -> None:
     assert dialogue_of(CallerItem("a"), CallerItem("b", ""), unheard).messages() == ()
 
 
+def test_what_is_left_out_is_not_read() -> None:
+    dialogue = dialogue_of(CallerItem("a", "one"), CallerItem("b", "two"), CallerItem("c", "three"))
+    messages = dialogue.messages("Be brief.", without={"a", "c"})
+    assert [message.content for message in messages] == ["Be brief.", "two"]
+
+
 CALLS = [ToolCall(str(n), f"tool{n}", "{}") for n in range(3)]
 
 
@@ -261,6 +267,13 @@ def test_a_better_informed_cut_replaces_the_one_before() -> None:
     assert item.heard_text == "one two"
     item.cut(1_000)
     assert (item.heard_ms, item.heard_text) == (None, "one two three.")
+
+
+def test_what_was_played_is_all_of_it_or_up_to_the_cut() -> None:
+    item = spoken(("one two three.", 1_000.0))
+    assert item.played_ms == 1_000
+    item.cut(600)
+    assert item.played_ms == 600
 
 
 def test_words_whose_audio_was_never_made_were_not_heard() -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest.mock import ANY
 
@@ -215,3 +215,20 @@ async def test_a_model_that_cannot_read_ahead_fails_nothing(speaking: Speaking) 
     speaking.speaker.read_ahead(SETTINGS)
     await asyncio.sleep(1)
     assert (speaking.door.story, speaking.events) == ([], [])
+
+
+async def test_a_long_call_is_summed_up_once_a_reply_has_ended(speaking: Speaking) -> None:
+    settings = replace(SETTINGS, context_tokens=1_000)
+    for number in range(9):
+        speaking.dialogue.add(CallerItem(f"c{number}", f"question {number} " + "x" * 300))
+    speaking.speaker.start(1, settings)
+    await asyncio.sleep(5)
+    _, notes = speaking.llm.requests
+    assert notes.priority is Priority.BATCH
+    speaking.speaker.start(2, settings)
+    await asyncio.sleep(1)
+    speaking.speaker.stop(2, "turn_detected")
+    await asyncio.sleep(1)
+    third = speaking.llm.requests[2]
+    assert third.messages[0].content.endswith(SENTENCES[-1].strip())
+    assert [message.content[:10] for message in third.messages[1:3]] == ["question 3", "question 4"]
