@@ -27,6 +27,13 @@ HANG = 3
 80 to 110 ms late on clean recordings. Silence is counted from where the sound ended, but from no
 further back than this, since a last consonant may be as soft."""
 
+RISE = 2
+"""Windows for which Silero does not believe yet in speech that has begun. How long speech lasts is
+counted from where the sound began, but from no further back than this."""
+
+RISE_DB = 20.0
+"""A window this far below the first that is speech holds no sound of it."""
+
 
 @dataclass(frozen=True, slots=True)
 class EndpointSettings:
@@ -70,7 +77,8 @@ class Endpointer:
         self.speaking = False
         self._paused = False
         self._loud = 0
-        self._run = 0
+        self._run = self._rise = 0
+        self._before_db = (-math.inf,) * RISE
         self._waiting: int | None = None
         self._quiet_since: int | None = None
         self._loudest_db = -math.inf
@@ -94,7 +102,7 @@ class Endpointer:
     @property
     def run_ms(self) -> int:
         """How long the caller has been speaking without a break."""
-        return self._run * WINDOW_MS
+        return (self._run + self._rise) * WINDOW_MS if self._run else 0
 
     @property
     def silent_ms(self) -> int:
@@ -118,6 +126,7 @@ class Endpointer:
         self._loudest_db = max(self._loudest_db, level_db)
         if level_db > self._loudest_db - SOUND_DB:
             self._sound_at = self.position
+        self._measure_run(probability, level_db)
         if self.speaking:
             return self._hear_within_turn(probability)
         return self._hear_before_turn(probability)
@@ -125,6 +134,7 @@ class Endpointer:
     def skip(self) -> None:
         """Let a window pass unjudged: an open turn stays open, its silence starts over."""
         self.position += 1
+        self._sound_at = self.position
         self._loud = self._run = 0
         self._paused = False
         self._quiet_since = self._waiting = None
@@ -132,23 +142,29 @@ class Endpointer:
     def reset(self) -> None:
         """Forget the open turn: it ended by other means."""
         self.speaking = self._paused = False
-        self._loud = self._run = 0
+        self._loud = 0
         self._quiet_since = self._waiting = None
         self._free_from = self.position
         self._loudest_db = -math.inf
+
+    def _measure_run(self, probability: float, level_db: float) -> None:
+        if not self._run and probability >= self.settings.threshold:
+            sounds = [before_db > level_db - RISE_DB for before_db in self._before_db]
+            self._rise = (*sounds, False).index(False)
+        lasts = self._run > 0 and self._lingers(probability)
+        self._run = self._run + 1 if lasts or probability >= self.settings.threshold else 0
+        self._before_db = (level_db, *self._before_db[:-1])
 
     def _hear_before_turn(self, probability: float) -> Border | None:
         self._loud = self._loud + 1 if probability >= self.settings.threshold else 0
         if self._loud < self._onset:
             return None
         self.speaking = True
-        self._run = self._loud
         self._started_at = self.position - self._loud
         return Border.STARTED
 
     def _hear_within_turn(self, probability: float) -> Border | None:
         loud = probability >= self.settings.threshold
-        self._run = self._run + 1 if loud or (self._run and self._lingers(probability)) else 0
         if loud and self._paused:  # told even where the turn is full: its words have changed
             self._paused = False
             self._quiet_since = None

@@ -61,6 +61,9 @@ from pipelines.conversation.turns import PARTIAL_MS, Turn
 MOST_ECHO: Final = 0.5
 """A window that is more echo than this holds no caller."""
 
+SURE_READINGS: Final = 2
+"""Readings in a row with words, before a silent reply is given up: half of an "I see" is an "I"."""
+
 TENTATIVE_MS: Final = 2_000
 """Silence after which a sound over a reply, whose words are still unknown, is forgotten."""
 
@@ -87,7 +90,7 @@ class TurnMachine:
 
     @property
     def replying(self) -> bool:
-        """A reply is under way that the client knows of, or was asked for."""
+        """See ``Answering.replying``."""
         return self._answering.replying
 
     @property
@@ -289,11 +292,10 @@ class TurnMachine:
             self._answering.prepare(turn.text or "")
 
     def _show_words(self, event: TranscriptArrived, now: int) -> None:
-        turn = self._partial_of(event.take)
-        if turn is None:
+        if (turn := self._partial_of(event.take)) is None:
             return
-        turn.partial.read(now)
-        if turn.over_reply and event.kind == "words" and event.text:
+        turn.partial.read(event.kind if event.text else "nothing", now)
+        if turn.over_reply and turn.partial.readings_with_words >= SURE_READINGS:
             self._answering.take_words()
         if text := turn.partial.agreement.add(event.text):
             self._do(ShowWords(turn.number, text))

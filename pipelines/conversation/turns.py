@@ -15,9 +15,11 @@ within these."""
 
 @dataclass(slots=True)
 class Partial:
-    """The readings of a turn that is still being spoken. ``take`` is the one under way."""
+    """The readings of a turn that is still being spoken. ``take`` is the one under way;
+    ``readings_with_words``, how many in a row, the last included, had words that say something."""
 
     agreement: Agreement = field(default_factory=Agreement)
+    readings_with_words: int = 0
     take: int | None = None
     due_at: int = 0
     _asked_at: int = 0
@@ -26,10 +28,11 @@ class Partial:
         """A reading is under way."""
         self.take, self._asked_at = take, now
 
-    def read(self, now: int) -> None:
+    def read(self, kind: Kind, now: int) -> None:
         """It is done, after so much time: the more it took, the later is the next."""
         least, most = PARTIAL_MS
         self.take = None
+        self.readings_with_words = self.readings_with_words + 1 if kind == "words" else 0
         self.due_at = self._asked_at + max(least, min(most, 2 * (now - self._asked_at)))
 
     def fail(self) -> None:

@@ -35,7 +35,9 @@ class Caller:
         commands = []
         for _ in range(windows):
             self.now += WINDOW_MS
-            commands += self.happens(WindowHeard(probability))
+            commands += self.happens(
+                WindowHeard(probability, -20.0 if probability > 0.5 else -80.0)
+            )
         return commands
 
     def speaks(self, windows: int = 10) -> list[Command]:

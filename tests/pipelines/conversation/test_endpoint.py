@@ -248,6 +248,20 @@ def test_a_wait_holds_for_its_turn_alone() -> None:
     assert Border.STOPPED not in heard(endpointer, *[0.0] * 15)
 
 
+def test_speech_is_counted_from_where_the_sound_began_not_from_where_the_vad_noticed() -> None:
+    for before_db, run in (
+        ([-80.0, -80.0, -80.0], 1),
+        ([-80.0, -80.0, -30.0], 2),
+        ([-80.0, -30.0, -80.0], 1),
+        ([-30.0, -30.0, -30.0], 3),
+    ):
+        endpointer = Endpointer(EndpointSettings())
+        for level_db in before_db:
+            endpointer.hear(0.2, level_db)
+        endpointer.hear(0.9, -20.0)
+        assert endpointer.run_ms == run * WINDOW_MS
+
+
 def test_speech_and_silence_are_measured() -> None:
     endpointer = Endpointer(EndpointSettings())
     heard(endpointer, 1.0, 1.0, 1.0, 0.4)
@@ -256,5 +270,5 @@ def test_speech_and_silence_are_measured() -> None:
     assert (endpointer.run_ms, endpointer.silent_ms) == (0, 2 * WINDOW_MS)
     heard(endpointer, 0.4)
     assert endpointer.run_ms == 0, "what begins no speech is none"
-    heard(endpointer, 1.0)
+    endpointer.hear(1.0, 30.0)
     assert (endpointer.run_ms, endpointer.silent_ms) == (WINDOW_MS, 0)

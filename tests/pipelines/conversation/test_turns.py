@@ -48,8 +48,9 @@ def test_what_goes_on_forgets_its_words_and_what_was_thought_of_them() -> None:
 def test_the_next_reading_follows_what_the_last_took(took_ms: int, due_ms: int) -> None:
     partial = Partial()
     partial.ask(1, now=1_000)
-    partial.read(1_000 + took_ms)
+    partial.read("words", 1_000 + took_ms)
     assert (partial.take, partial.due_at) == (None, 1_000 + due_ms)
+    assert partial.readings_with_words == 1
     partial.ask(2, now=9_000)
     partial.fail()
     assert partial.due_at == 9_000 + PARTIAL_MS[1]
