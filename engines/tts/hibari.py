@@ -20,7 +20,7 @@ import numpy as np
 from engines.audio import Mark, Pcm
 from engines.models import verify_file
 from engines.ports import EngineError, Priority, SpeechRequest
-from engines.tts.silence import pause_after, trim
+from engines.tts.silence import pause_after, sounding, trim
 from engines.workers import Workers
 
 if TYPE_CHECKING:
@@ -138,13 +138,15 @@ def _sound(model: Any, phonemes: str, speed: float, words: list[tuple[int, int]]
     given = {"ids": np.asarray([ids], np.int64), "speed": np.asarray([speed], np.float32)}
     *spectra, ends = model.sess.run(None, given)
     samples = synth(*(part[0] for part in spectra), _noise_of(phonemes))
-    spoken, start, quiet = trim(samples, _RATE, pause_after(phonemes) / speed)
-    each = len(samples) / int(ends[-1])
+    spoken, start = trim(samples, _RATE, pause_after(phonemes) / speed)
+    each = len(samples) // int(ends[-1])
+    sounds = sounding(spoken, _RATE)
     marks = []
     for place, offset in words:
-        known = sum(phoneme in model.vocab for phoneme in phonemes[:place])
-        end = min(max(int(ends[known]) * each - start, 0), quiet)
-        marks.append(Mark(offset, 1000 * end / _RATE))
+        end = int(ends[sum(phoneme in model.vocab for phoneme in phonemes[:place])]) * each - start
+        # The last phoneme before a pause is long: its word ends with what can be heard of it.
+        heard = int(sounds[: np.searchsorted(sounds, end, "right")].max(initial=0))
+        marks.append(Mark(offset, 1000 * heard / _RATE))
     return replace(Pcm.from_floats(spoken, _RATE), marks=tuple(marks))
 
 

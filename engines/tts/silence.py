@@ -22,23 +22,28 @@ def pause_after(text: str) -> float:
     return _PAUSES_S.get(text.rstrip(" \"'”’)]—")[-1:], _NO_PAUSE_S)
 
 
-def trim(
-    samples: NDArray[np.float32], rate: int, pause_s: float
-) -> tuple[NDArray[np.float32], int, int]:
-    """``samples`` (n,) without the silence in front, and with at most ``pause_s`` of it behind; how
-    many samples were in front; and after how many of those that are left the sound is over.
-
-    Empty where there is nothing but silence.
-    """
+def sounding(samples: NDArray[np.float32], rate: int) -> NDArray[np.intp]:
+    """Where each 5 ms of ``samples`` (n,) that are not silence end, in samples, rising."""
     frame = round(_FRAME_S * rate)
     frames = samples[: len(samples) // frame * frame].reshape(-1, frame)
     loud = np.flatnonzero(np.square(frames).mean(axis=1) > _SPEECH_LEVEL**2)
-    if not len(loud):
-        return samples[:0], 0, 0
-    start = max(int(loud[0]) * frame - round(_HEAD_S * rate), 0)
-    quiet = (int(loud[-1]) + 1) * frame
-    end = min(quiet + round(pause_s * rate), len(samples))
+    return (loud + 1) * frame
+
+
+def trim(
+    samples: NDArray[np.float32], rate: int, pause_s: float
+) -> tuple[NDArray[np.float32], int]:
+    """``samples`` (n,) without the silence in front, and with at most ``pause_s`` of it behind; and
+    how many samples were in front.
+
+    Empty where there is nothing but silence.
+    """
+    ends = sounding(samples, rate)
+    if not len(ends):
+        return samples[:0], 0
+    start = max(int(ends[0]) - round((_FRAME_S + _HEAD_S) * rate), 0)
+    end = min(int(ends[-1]) + round(pause_s * rate), len(samples))
     kept = samples[start:end].copy()
     fade = min(round(_FADE_S * rate), len(kept))
     kept[-fade:] *= np.linspace(1.0, 0.0, fade, dtype=np.float32)
-    return kept, start, quiet - start
+    return kept, start

@@ -22,10 +22,9 @@ from engines.audio import Mark
 Points: TypeAlias = Sequence[tuple[float, float]]
 """Pairs of which both numbers rise."""
 
-LETTERS_PER_PAUSE: Final = 6
-"""How long a voice pauses at punctuation. Of 1 to 6, this comes nearest to where words end in
-hibari's speech: 0.1 s off on average, where letters alone are 0.16 s off
-(``loadtest.heard_bench``)."""
+LETTERS_PER_PAUSE: Final = 7
+"""How long a voice pauses at punctuation. Of 1 to 12, this comes nearest to where hibari's words
+end: 0.11 s off on average, where letters alone are 0.18 s off. See ``loadtest.heard_bench``."""
 
 _PAUSE: Final = re.compile(r"[,;:.!?…—](?=\s|$)|[、。，！？]")
 _IDEOGRAM: Final = r"\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
