@@ -11,6 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, Final
 
 from engines.audio import Samples
@@ -316,14 +317,17 @@ class Call:
 
     def _start_reply(self, command: StartReply) -> None:
         settings, self._next_reply = self._next_reply or self.settings, None
-        self._speaker.start(command.epoch, settings)
+        self._speaker.start(command.epoch, self._in_their_language(settings))
+
+    def _in_their_language(self, settings: CallSettings) -> CallSettings:
+        """The language that the caller was heard to speak, where none is set."""
+        return settings if settings.language else replace(settings, language=self._takes.language)
 
     def _say_line(self, command: SayLine) -> None:
         if command.line == "still_there":
             at_ms, idle_ms = self._machine.position_ms, self.settings.turns.idle_ms or 0
             self._door.caller_idle(max(0, at_ms - idle_ms), at_ms)
-        language = self.settings.language or self._takes.language
-        self._speaker.say(command.epoch, self.settings, command.line, language)
+        self._speaker.say(command.epoch, self._in_their_language(self.settings), command.line)
 
 
 @asynccontextmanager
@@ -378,7 +382,7 @@ _PERFORM: dict[type[Any], Callable[[Call, Any], None]] = {
     AcceptTranscript: Call._accept_transcript,
     FailTranscript: Call._fail_transcript,
     PrepareReply: lambda call, command: call._speaker.prepare(
-        command.epoch, call.settings, command.text
+        command.epoch, call._in_their_language(call.settings), command.text
     ),
     ReleaseReply: lambda call, command: call._speaker.release(command.epoch),
     DropReply: lambda call, command: call._speaker.drop(command.epoch),

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final
-from typing import Protocol
+from typing import Final, Protocol
 
 from engines.audio import Pcm
 from engines.ports import Usage
@@ -27,6 +26,7 @@ class Listener(Protocol):
 
     def flushed(self, now_ms: float) -> None:
         """What had not been heard by now never will be."""
+
 
 LATEST_MS: Final = 3_000
 """A listener may hear a reply so much later than this ledger believes, and say so."""

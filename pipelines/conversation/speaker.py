@@ -98,10 +98,10 @@ class Speaker:
         self._door.reply_started(epoch)
         self._begin(epoch, settings, self._engines.llm)
 
-    def say(self, epoch: int, settings: CallSettings, line: Line, language: str | None) -> None:
+    def say(self, epoch: int, settings: CallSettings, line: Line) -> None:
         """Say something that needs no model."""
         self._door.reply_started(epoch)
-        self._begin(epoch, settings, Recital(line_in(language, line)))
+        self._begin(epoch, settings, Recital(line_in(settings.language, line)))
 
     def release(self, epoch: int) -> None:
         """Let out what was prepared, and all that follows."""
@@ -210,9 +210,11 @@ class Speaker:
         self._making = self._tasks.create_task(self._make(reply))
 
     async def _make(self, reply: Reply) -> None:
-        await reply.run()
-        for observer in self._observers:
-            observer.staged(reply.stages)
+        try:
+            await reply.run()
+        finally:
+            for observer in self._observers:
+                observer.staged(reply.stages)
 
     # --- outputs: before the gate, and past it --------------------------------------------
 
