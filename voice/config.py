@@ -39,13 +39,17 @@ class Faults:
     def __init__(self) -> None:
         self._lines: list[str] = []
 
+    def add(self, line: str) -> None:
+        """One more."""
+        self._lines.append(line)
+
     @contextmanager
     def kept(self) -> Iterator[None]:
         """Keeps the one that ends the context."""
         try:
             yield
         except ConfigError as error:
-            self._lines.append(str(error))
+            self.add(str(error))
 
     def tell(self) -> None:
         """Raises ConfigError where one was kept."""
