@@ -33,6 +33,8 @@ from clients.realtime import connect
 from engines.ports import SpeechRequest
 from loadtest import tiny_orpheus
 from loadtest.server_process import Server
+from pipelines.speaking.loudness import Leveller
+from pipelines.speaking.script import Script
 from voice.app import open_house
 from voice.config import load
 from voice.wire.realtime_server import (
@@ -49,8 +51,9 @@ KEPT_S: Final = 0.06
 _ENDLESS: Final = 1_000.0
 """Frames after which the tiny model would stop by itself: each phrase ends by its limit."""
 
-ROUNDING: Final = 1
-"""Batches of different sizes may differ in the last bits of a float, so by one of 16 bits."""
+ROUNDING: Final = 2
+"""Batches of different sizes may differ in the last bits of a float, so by one of 16 bits, which
+levelling may double."""
 
 
 @dataclass(slots=True)
@@ -129,14 +132,16 @@ async def hear_replies(url: str, sessions: int) -> list[Reply]:
 
 
 async def alone(given: list[str], phrases: Iterable[str]) -> NDArray[np.int16]:
-    """What the engine says of these phrases when nobody else speaks."""
+    """What a listener hears of this reply when nobody else speaks."""
     async with open_house(load(settings=given, scripted=True)) as house:
         tts = house.engines.tts
         await tts.warm_up()
-        said = []
-        for phrase in phrases:
-            async with tts.open(SpeechRequest(phrase)) as audio:
-                said += [pcm.samples async for pcm in audio]
+        script, leveller, said = Script(), Leveller(), []
+        for line in [*script.feed("".join(phrases)), *script.finish()]:
+            levelled = leveller.phrase()
+            async with tts.open(SpeechRequest(line.spoken)) as audio:
+                said += [levelled.feed(pcm).samples async for pcm in audio]
+            levelled.finish()
     return np.concatenate(said)
 
 

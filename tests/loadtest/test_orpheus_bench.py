@@ -13,11 +13,11 @@ def test_damage_tells_lost_doubled_and_changed_frames_apart() -> None:
     doubled = np.concatenate([said, said[:FRAME_SAMPLES]])
     assert damage(doubled, said) == (-1, 0)
     changed = said.copy()
-    changed[FRAME_SAMPLES + 5] += 2
-    changed[FRAME_SAMPLES + 9] += 3
+    changed[FRAME_SAMPLES + 5] += 3
+    changed[FRAME_SAMPLES + 9] += 4
     assert damage(changed, said) == (0, 1)
     changed = said.copy()
-    changed[3] += 1
+    changed[3] += 2
     assert damage(changed, said) == (0, 0)
 
 
