@@ -27,14 +27,14 @@ _PREREQUISITES: Final = {
     "orpheus": _PACKAGES
     + """
 The weights at the hub are given out on conditions: accept them on the model's page there, and set
-HF_TOKEN to a token of your account. Reckoned, not measured: 6.6 GB are fetched, 3.8 GB written
-(6.6 GB with --precision bf16). Give it 20 GB of memory, of the GPU with --device cuda, where it
-takes minutes; on a CPU, which is the default, it takes hours.
+HF_TOKEN to a token of your account. Reckoned, not measured: about 7 GB are fetched and 4 GB
+written (7 GB with --precision bf16); give it 16 GB of memory, of the GPU's with --device cuda. It
+takes minutes on a GPU, and hours on a CPU, which is the default.
 """,
     "whisper": _PACKAGES
     + """
-Reckoned, not measured, for large-v3-turbo: 1.6 GB are fetched and as much is written; give it 8 GB
-of memory. It takes minutes on a CPU, most of them for the fetch.
+Reckoned, not measured, for large-v3-turbo: about 2 GB are fetched, and as much is written; give
+it 8 GB of memory. It takes minutes, on a CPU, too.
 """,
 }
 
