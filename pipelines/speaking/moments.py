@@ -128,11 +128,10 @@ def _day_first(found: re.Match[str]) -> str:
 
 
 def _decade(found: re.Match[str]) -> str:
-    if found[2] == "00":
-        return f"{year(int(found[1] + '00'))}s" if found[1] else found[0]
-    if found[2] == "10" and not found[1]:
-        return found[0]
-    return f"{cardinal(int(found[1])) + ' ' if found[1] else ''}{plural(cardinal(int(found[2])))}"
+    century, tens = found[1], found[2]
+    if tens == "00":
+        return f"{year(int((century or '20') + tens))}s"
+    return f"{cardinal(int(century)) + ' ' if century else ''}{plural(cardinal(int(tens)))}"
 
 
 def _twelve(found: re.Match[str]) -> str:

@@ -5,6 +5,9 @@ import pytest
 from pipelines.speaking.normalise import speakable
 
 ABBREVIATIONS = [
+    ("Ask Dr. Jones on Elm Dr. today.", "Ask Doctor Jones on Elm Drive today."),
+    ("The gov. of it, est. 1999.", "The gov. of it, estimated nineteen ninety-nine."),
+    ("Henry IIX and Louis IC", "Henry I.I.X and Louis I.C"),
     ("w/ milk, w/o sugar, b/c", "with milk, without sugar, because"),
     (
         "Cats vs. dogs, e.g. mine, i.e. both, etc.",

@@ -5,6 +5,8 @@ import pytest
 from pipelines.speaking.normalise import speakable
 
 CAPITALS = [
+    ("UCLA, FAQs and ISO", "U.C.L.A, F.A.Q's and I.S.O"),
+    ("WHO says; WHO IS IT", "W.H.O says; WHO IS IT"),
     ("NASA and NATO met the FBI.", "NASA and NATO met the F.B.I."),
     ("The U.S. Army; the U.K.; the EU", "The U.S Army; the U.K; the E.U"),
     ("In the U.S.", "In the U.S."),

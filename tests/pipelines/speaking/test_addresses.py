@@ -5,6 +5,9 @@ import pytest
 from pipelines.speaking.normalise import speakable
 
 ADDRESSES = [
+    ("Take +1 23 45.", "Take plus one twenty-three forty-five."),
+    ("My PIN is 0042, code: 4821", "My PIN is zero zero four two, code: four eight two one"),
+    ("Say `https://x.io/a_b` now.", "Say x dot io slash a b now."),
     (
         "Call +1 555 123 4567.",
         "Call plus one, five five five, one two three, four five six seven.",

@@ -39,6 +39,20 @@ def test_money_is_said_in_its_units(text: str, spoken: str) -> None:
 
 
 AMOUNTS = [
+    ("It is 1/5 or 3/5 of it.", "It is one fifth or three fifths of it."),
+    ("Take 1 5/3 or 7/0.", "Take one five over three or seven over zero."),
+    (
+        "From 1990-1995 and 2019-20, 1200-15000.",
+        (
+            "From nineteen ninety to nineteen ninety-five and twenty nineteen to twenty, "
+            "one thousand two hundred to fifteen thousand."
+        ),
+    ),
+    (
+        "At 3.5‰, 1080p, 50 mg/kg",
+        "At three point five per mille, ten eighty p, fifty milligrams per kilogram",
+    ),
+    ("Wi-Fi 6E at 5GHz, B12, A4", "Wi-Fi six E at five gigahertz, B twelve, A four"),
     ("It is 5 km away.", "It is five kilometers away."),
     ("It is 20°C, or 68 °F.", "It is twenty degrees Celsius, or sixty-eight degrees Fahrenheit."),
     ("It is -5°C outside.", "It is minus five degrees Celsius outside."),

@@ -5,6 +5,7 @@ import pytest
 from pipelines.speaking.normalise import speakable
 
 CODE = [
+    ("Use `<div>`, `a->b` and `.env`.", "Use div, a to b and dot env."),
     ("Use `git commit -m` now.", "Use git commit dash m now."),
     ("Call `get_user_name()` or `userName`.", "Call get user name or user Name."),
     ("Set `x = 5` and `--verbose`.", "Set x equals five and dash dash verbose."),
@@ -23,6 +24,11 @@ def test_code_in_a_sentence_is_said_by_its_words(text: str, spoken: str) -> None
 
 
 SYMBOLS = [
+    (
+        "Solve \\(x \\times \\frac{1}{2} \\leq \\alpha\\).",
+        "Solve (x times one over two at most alpha).",
+    ),
+    ("The @ sign, 100 % sure", "The at sign, one hundred percent sure"),
     ("C++ and C#", "C plus plus and C sharp"),
     ("§ 5 ©2024 Acme™", "section five copyright twenty twenty-four Acme"),
     ("A → B -> C", "A, B, C"),

@@ -1,5 +1,8 @@
 """Numbers in other languages."""
 
+import importlib
+import sys
+
 import pytest
 
 from pipelines.speaking import foreign
@@ -44,10 +47,13 @@ def test_what_needs_more_than_words_for_numbers_is_left_to_the_voice(
 
 
 def test_without_num2words_numbers_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(foreign, "_words", None)
-    foreign._converter.cache_clear()
-    assert speakable("**Es sind** 42 Tage, 5,20 €.", "de") == "Es sind 42 Tage, 5,20 €."
-    foreign._converter.cache_clear()
+    monkeypatch.setitem(sys.modules, "num2words", None)
+    importlib.reload(foreign)
+    try:
+        assert speakable("**Es sind** 42 Tage, 5,20 €.", "de") == "Es sind 42 Tage, 5,20 €."
+    finally:
+        monkeypatch.undo()
+        importlib.reload(foreign)
 
 
 @pytest.mark.parametrize("text", ["42", "5,20 €"])

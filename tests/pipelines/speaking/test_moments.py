@@ -5,6 +5,15 @@ import pytest
 from pipelines.speaking.normalise import speakable
 
 MOMENTS = [
+    (
+        "On 2026-13-45 or 99/99/2026.",
+        "On twenty twenty-six-thirteen-forty-five or ninety-nine ninety-nine twenty twenty-six.",
+    ),
+    ("On 13/32 or on 40/50.", "On thirteen thirty-seconds or on forty fiftieths."),
+    ("On Nov 45 and 45 Nov.", "On Nov forty-five and forty-five November."),
+    ("The '00s, the 10s, '20s.", "The two thousands, the tens, twenties."),
+    ("It shuts at 24:00 and 0:00.", "It shuts at midnight and midnight."),
+    ("It is on 12/25, or 3/17.", "It is on December twenty-fifth, or March seventeenth."),
     ("Due 2026-11-30.", "Due November thirtieth, twenty twenty-six."),
     ("Due 11/30/2026.", "Due November thirtieth, twenty twenty-six."),
     ("Due 25/12/2025.", "Due December twenty-fifth, twenty twenty-five."),

@@ -30,7 +30,7 @@ def test_plain_words_stay_as_they_are(chosen: list[str], mark: str) -> None:
     assert speakable(text.capitalize(), "de") == text.capitalize()
 
 
-@given(st.lists(words | st.sampled_from(["**", "*", "_", "~~", "`", "#", "😀"]), max_size=20))
+@given(st.lists(words | st.sampled_from(["**", "*", "_", "~~", "#", "😀"]), max_size=20))
 def test_markup_takes_no_word_with_it(pieces: list[str]) -> None:
     text = " ".join(pieces)
     wanted = [piece for piece in pieces if piece.isalpha()]
