@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,14 @@ ENGINES = [
 async def test_our_engines_keep_it(kind: Any, name: str) -> None:
     module = import_module(f"engines.{kind}.{name}")
     await check_engine(kind, module.create(module.Options(), ModelStore()))
+
+
+async def test_the_engine_of_the_handbook_keeps_it() -> None:
+    handbook = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text("utf-8")
+    code = handbook.partition("```python\n")[2].partition("```")[0]
+    parrot: dict[str, Any] = {"__name__": "parrot"}
+    exec(compile(code, "parrot.py", "exec"), parrot)
+    await check_engine("tts", parrot["create"](parrot["Options"](), None))
 
 
 class Made:
