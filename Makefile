@@ -10,7 +10,8 @@ PORT   ?= 8080
 
 run: $(VENV)/base
 	$(BIN)/voice models pull
-	$(BIN)/voice serve --port $(PORT)
+	@# Ctrl-C is how a server is ended, and no error.
+	@trap : INT; $(BIN)/voice serve --port $(PORT) || test $$? -eq 130
 
 test: check unit core-coverage
 

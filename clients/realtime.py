@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.client import connect as connect_websocket
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+from websockets.frames import CloseCode
 
 from voice.wire.realtime import decode_server_event, encode
 from voice.wire.realtime_client import (
@@ -214,4 +215,6 @@ def _farewell(closed: ConnectionClosed) -> str:
     if closed.rcvd is None:
         return "The connection to the server broke."
     reason = f": {closed.rcvd.reason}" if closed.rcvd.reason else ""
+    if closed.rcvd.code == CloseCode.INTERNAL_ERROR:
+        reason += "; the server's log says why"
     return f"The server ended the call (code {closed.rcvd.code}{reason})."

@@ -29,6 +29,8 @@ from engines.ports import EngineError
 
 CHUNK_BYTES = 1 << 18
 BREAKS_BORNE = 8
+# A status, such as 404, is an answer.
+_UNREAD = re.compile(r"Could not fetch URL (\S+): (?!\d{3} )(.*?)(?: - skipping)?$", re.MULTILINE)
 _PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", "--no-color")
 
 
@@ -125,13 +127,18 @@ def find_addresses(archive: Archive) -> list[str]:
     said = _pip("-vv", "--retries", "1", "index", "versions", archive.project)
     pattern = rf"(?:https?|file)://\S*/{re.escape(quote(archive.filename))}(?![\w.])"
     addresses = sorted(set(re.findall(pattern, said)))  # "file" before "http"
-    if not addresses:
+    if addresses:
+        return addresses
+    advice = "check the network and `pip config list`"
+    if unread := _UNREAD.search(said):
         raise StoreError(
-            f"the package index offers no {archive.filename}: check the network and "
-            f"`pip config list` ({_last_line(said)})",
+            f"cannot reach the package index: {unread[1]}: {unread[2]}; {advice}, then pull again",
             "unavailable",
         )
-    return addresses
+    raise StoreError(
+        f"the package index offers no {archive.filename}: {advice} ({_last_line(said)})",
+        "unavailable",
+    )
 
 
 def _pip(*arguments: str) -> str:

@@ -59,6 +59,11 @@ class Fault:
     reason: str
 
 
+def is_path(name: str) -> bool:
+    """Whether this can only mean a folder: hub names begin with a letter."""
+    return name.startswith(("/", ".", "~"))
+
+
 class ModelStore:
     """The cache of models below ``root`` (the user's cache directory where none is given)."""
 
@@ -98,9 +103,12 @@ class ModelStore:
 
     def locate(self, name: str) -> str:
         """Where libraries that know the hub find ``name``: a folder of the store's or of one's
-        own, as ``path`` gives it; any other name is the hub's. Raises like ``path``."""
+        own, as ``path`` gives it; any other name is the hub's. Raises like ``path``, and
+        ModelMissing for what looks like the path of a folder and is none."""
         if name in self.catalogue or Path(name).expanduser().is_dir():
             return str(self.path(name))
+        if is_path(name):
+            raise ModelMissing(f"there is no folder {name}: see to the path, or mount it")
         return name
 
     def faults(self, name: str, *, thorough: bool = False) -> list[Fault]:

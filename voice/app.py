@@ -6,8 +6,10 @@ import asyncio
 import importlib
 import logging
 import re
+import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -16,9 +18,10 @@ from engines.models import ModelStore
 from engines.remote.spec import EngineSpec, Kind, Place
 from engines.vad.ears import Ears
 from pipelines.conversation.ports import Engines
-from voice.config import ENGINES, Config, ConfigError, EngineConfig, build
+from voice.config import ENGINES, Config, ConfigError, EngineConfig, Faults, build
 from voice.house import House
 from voice.metrics import Metrics
+from voice.packages import faults, needs_of, packages
 
 if TYPE_CHECKING:
     from engines.remote.pool import EnginePool
@@ -32,8 +35,9 @@ _CREATES: Final = re.compile(r"^def create\(| as create$", re.MULTILINE)
 async def open_house(config: Config) -> AsyncIterator[House]:
     """The engines, made and not yet warm; closed at the end of the context.
 
-    Raises ConfigError for an engine that is not there, EngineError for a model that is not.
+    Raises what ``check_engines`` raises, and EngineError for a model that is not there.
     """
+    check_engines(config)
     models = ModelStore(config.models_path)
     async with AsyncExitStack() as stack:
         made = {}
@@ -54,6 +58,25 @@ async def open_house(config: Config) -> AsyncIterator[House]:
         house = House(config, Engines(ears, **made), metrics)
         stack.push_async_callback(asyncio.to_thread, house.records.close)
         yield house
+
+
+def check_engines(config: Config) -> None:
+    """What can be told before any engine is made, which may load for minutes.
+
+    Raises ConfigError, with a line for each engine that is not there, setting that it does not
+    have, and package that it lacks. An engine that is shared is the business of others.
+    """
+    found, needed = Faults(), dict[str, list[str]]()
+    wanted, shared = config.placement.wanted(), config.placement.shared()
+    for kind in ("vad", *ENGINES):
+        if kind in shared and kind not in wanted:
+            continue
+        with found.kept():
+            for package in dict.fromkeys(options_of(kind, getattr(config, kind))[1]):
+                needed.setdefault(package, []).append(kind)
+    for fault in faults(packages(needed)):
+        found.add(fault)
+    found.tell()
 
 
 async def warm_up(house: House, told: Callable[[str], None]) -> None:
@@ -97,12 +120,9 @@ def _place(
     places: Sequence[Place],
     endpoints: Sequence[str],
 ) -> EnginePool:
-    """An engine in processes of its own, and in those that are shared. Its options are tried
-    here, before any engine is loaded, except where they are the business of others."""
+    """An engine in processes of its own, and in those that are shared."""
     from engines.remote.pool import EnginePool
 
-    if places:
-        build(engine_module(kind, config).Options, config.options, kind)
     path = engine_path(kind, config.engine)
     spec = EngineSpec(cast("Kind", kind), path, config.options, str(models.root))
     return EnginePool(spec, places, endpoints=endpoints)
@@ -114,15 +134,32 @@ def make_engine(kind: str, config: EngineConfig, models: ModelStore) -> Any:
     return module.create(build(module.Options, config.options, kind), models)
 
 
+def options_of(kind: str, config: EngineConfig) -> tuple[Any, tuple[str, ...]]:
+    """An engine's options, and the packages that it needs; no options where one of those is
+    missing without which there is no telling. Raises ConfigError."""
+    try:
+        options = build(engine_module(kind, config).Options, config.options, kind)
+    except ConfigError as error:
+        needs = needs_of(kind, config)
+        if isinstance(error.__cause__, ModuleNotFoundError) and error.__cause__.name in needs:
+            return None, needs
+        raise
+    return options, needs_of(kind, config, options)
+
+
 def engine_path(kind: str, name: str) -> str:
-    """The import path of the module that an engine's name stands for. Raises ConfigError."""
-    path = name if "." in name else f"engines.{kind}.{name}"
-    if not all(part.isidentifier() for part in path.split(".")):
-        raise ConfigError(
-            f"{kind}.engine: {name!r} is no name. Known: {', '.join(_known(kind))}, or the import"
-            " path of a module of your own"
-        )
-    return path
+    """The import path of the module that an engine's name stands for: one of ours goes before
+    one of the user's own. Raises ConfigError."""
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise ConfigError(f"{kind}.engine: {name!r} is no name. {_known(kind)}")
+    ours = f"engines.{kind}.{name}"
+    if "." in name or (find_spec(ours) is None and _is_module(name)):
+        return name
+    return ours
+
+
+def _is_module(name: str) -> bool:
+    return name in sys.modules or find_spec(name) is not None
 
 
 def engine_module(kind: str, config: EngineConfig) -> Any:
@@ -132,14 +169,11 @@ def engine_module(kind: str, config: EngineConfig) -> Any:
     try:
         module = importlib.import_module(path)
     except ModuleNotFoundError as error:
-        if error.name is not None and not path.startswith(error.name):
+        if error.name is not None and not f"{path}.".startswith(f"{error.name}."):
             raise ConfigError(
                 f"{kind}.engine: {name} needs the package {error.name}, which is not installed"
             ) from error
-        raise ConfigError(
-            f"{kind}.engine: there is no {name}. Known: {', '.join(_known(kind))}, or the import"
-            " path of a module of your own"
-        ) from error
+        raise ConfigError(f"{kind}.engine: there is no {name}. {_known(kind)}") from error
     except Exception as error:
         raise ConfigError(
             f"{kind}.engine: {path} cannot be imported: {error!r}:"
@@ -152,7 +186,12 @@ def engine_module(kind: str, config: EngineConfig) -> Any:
     return module
 
 
-def _known(kind: str) -> list[str]:
-    """By their text: some need a package that is not here, and all take seconds to import."""
+def _known(kind: str) -> str:
+    """What an engine may be. Ours by their text: some need a package that is not here, and all
+    take seconds to import."""
     files = sorted(file for root in engines.__path__ for file in Path(root, kind).glob("*.py"))
-    return [file.stem for file in files if _CREATES.search(file.read_text("utf-8"))]
+    names = [file.stem for file in files if _CREATES.search(file.read_text("utf-8"))]
+    return (
+        f"Known: {', '.join(names)}, or the import path of a module of your own, which lies in"
+        " this folder or on PYTHONPATH"
+    )

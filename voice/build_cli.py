@@ -15,16 +15,45 @@ from rich.text import Text
 from engines.build.manifest import Manifest
 from engines.build.orpheus import OrpheusBuild, build_orpheus
 from engines.build.whisper import WhisperBuild, build_whisper
+from engines.extras import how_to_install
 from engines.ports import EngineError
 
 _PREFIXES: Final = (("G", 1e9), ("M", 1e6), ("k", 1e3))
+_PACKAGES: Final = """
+needs the packages of the extra build:
+  {how}
+"""
+_PREREQUISITES: Final = {
+    "orpheus": _PACKAGES
+    + """
+The weights at the hub are given out on conditions: accept them on the model's page there, and set
+HF_TOKEN to a token of your account. Reckoned, not measured: about 7 GB are fetched and 4 GB
+written (7 GB with --precision bf16); give it 16 GB of memory, of the GPU's with --device cuda. It
+takes minutes on a GPU, and hours on a CPU, which is the default.
+""",
+    "whisper": _PACKAGES
+    + """
+Reckoned, not measured, for large-v3-turbo: about 2 GB are fetched, and as much is written; give
+it 8 GB of memory. It takes minutes, on a CPU, too.
+""",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the kinds to the parser of ``voice build``."""
     kinds = parser.add_subparsers(dest="kind", required=True, metavar="KIND")
-    _add_orpheus(kinds.add_parser("orpheus", help="speech: FP8 weights and cache, calibrated"))
-    _add_whisper(kinds.add_parser("whisper", help="recognition: float16, checked"))
+    for name, what, complete in (
+        ("orpheus", "speech: FP8 weights and cache, calibrated", _add_orpheus),
+        ("whisper", "recognition: float16, checked", _add_whisper),
+    ):
+        kind = kinds.add_parser(
+            name,
+            help=what,
+            description=what,
+            epilog=_PREREQUISITES[name].format(how=how_to_install("build")),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        complete(kind)
 
 
 def run(args: argparse.Namespace, console: Console | None = None) -> int:
@@ -50,7 +79,10 @@ def _add_orpheus(parser: argparse.ArgumentParser) -> None:
     usual = OrpheusBuild()
     _add_common(parser, usual)
     parser.add_argument(
-        "--precision", choices=("fp8", "bf16"), default=usual.precision, help="of the result"
+        "--precision",
+        choices=("fp8", "bf16"),
+        default=usual.precision,
+        help="of the result (default: %(default)s)",
     )
     parser.add_argument(
         "--calibrate",
@@ -65,7 +97,7 @@ def _add_orpheus(parser: argparse.ArgumentParser) -> None:
         ("held-out", "other sequences, to compare the result on"),
     ):
         value = getattr(usual, name.replace("-", "_"))
-        parser.add_argument(f"--{name}", type=int, default=value, help=f"{what} ({value})")
+        parser.add_argument(f"--{name}", type=int, default=value, help=f"{what} (default: {value})")
 
 
 def _add_whisper(parser: argparse.ArgumentParser) -> None:
@@ -77,20 +109,33 @@ def _add_common(parser: argparse.ArgumentParser, usual: OrpheusBuild | WhisperBu
         "--model",
         default=usual.model,
         metavar="NAME|DIR",
-        help=f"at the hub, or a folder ({usual.model})",
+        help=f"at the hub, or a folder (default: {usual.model})",
     )
-    parser.add_argument("--revision", default="", help="of the hub's model: a commit, tag, branch")
+    parser.add_argument(
+        "--revision",
+        default="",
+        help="of the hub's model: a commit, tag or branch (default: the latest)",
+    )
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="the folder to make")
     parser.add_argument("--force", action="store_true", help="replace what is in that folder")
-    parser.add_argument("--device", default=usual.device, help="cpu, cuda or cuda:N (cpu)")
-    parser.add_argument("--seed", type=int, default=usual.seed, help="of all lots drawn (0)")
+    parser.add_argument(
+        "--device",
+        default=usual.device,
+        help="cpu, cuda or cuda:N (default: cpu)",
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=usual.seed,
+        help="of all lots drawn (default: 0)",
+    )
     parser.add_argument(
         "--max-kl",
         type=float,
         default=usual.max_kl,
         metavar="NATS",
         help="how far the result's predictions may be from the source's, in the mean "
-        f"({usual.max_kl:g})",
+        f"(default: {usual.max_kl:g})",
     )
     parser.add_argument(
         "--min-agreement",
@@ -98,7 +143,7 @@ def _add_common(parser: argparse.ArgumentParser, usual: OrpheusBuild | WhisperBu
         default=usual.min_agreement,
         metavar="SHARE",
         help="how often both must find the same token the likeliest, 0 to 1 "
-        f"({usual.min_agreement:g})",
+        f"(default: {usual.min_agreement:g})",
     )
 
 

@@ -24,10 +24,13 @@ SPEECH: Final = "speech"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; gives the exit status."""
     words = sys.argv[1:] if arguments is None else arguments
+    if (here := os.getcwd()) not in sys.path:
+        sys.path.append(here)  # for engines of the user's own; last, so that it hides nothing
     try:
         parsed = _parser(words).parse_args(words)
         return int(parsed.run(parsed))
     except KeyboardInterrupt:
+        sys.stderr.write("stopped\n")
         return 130
     except Exception as error:
         if not _is_told(error):

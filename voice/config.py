@@ -11,6 +11,7 @@ import dataclasses
 import difflib
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
@@ -30,6 +31,30 @@ ENGINES: Final = ("asr", "llm", "tts")
 
 class ConfigError(Exception):
     """The configuration cannot be used; the message says which key, where, and what to do."""
+
+
+class Faults:
+    """ConfigErrors that are kept, so that one error tells of all of them: a line each."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+
+    def add(self, line: str) -> None:
+        """One more."""
+        self._lines.append(line)
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Keeps the one that ends the context."""
+        try:
+            yield
+        except ConfigError as error:
+            self.add(str(error))
+
+    def tell(self) -> None:
+        """Raises ConfigError where one was kept."""
+        if self._lines:
+            raise ConfigError("\n".join(dict.fromkeys(self._lines)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,35 +175,49 @@ def load(
     Raises ConfigError.
     """
     merged: dict[str, Any] = _read_file(path) if path is not None else {}
+    faults = Faults()
     for variable, value in sorted((environment or {}).items()):
         if variable.startswith(PREFIX):
-            _put(merged, _path_of(variable), value, variable)
+            with faults.kept():
+                _put(merged, _path_of(variable), value, variable)
     if scripted:
         merged |= {kind: {"engine": "scripted"} for kind in ENGINES}
     for setting in settings:
-        name, separator, value = setting.partition("=")
-        if not separator:
-            raise ConfigError(f"--set {setting}: write it as section.key=value")
-        _put(merged, name.split("."), value, f"--set {name}")
-    return build(Config, merged, "")
+        with faults.kept():
+            name, value = _split(setting)
+            _put(merged, name.split("."), value, f"--set {name}")
+    config = Config()
+    with faults.kept():
+        config = build(Config, merged, "")
+    faults.tell()
+    return config
+
+
+def _split(setting: str) -> tuple[str, str]:
+    name, separator, value = setting.partition("=")
+    if not separator:
+        raise ConfigError(f"--set {setting}: write it as section.key=value")
+    return name, value
 
 
 def build(kind: type[T], values: Mapping[str, Any], where: str) -> T:
     """A dataclass from plain values, text taken for numbers where numbers are wanted.
 
-    ``where`` is the path of ``values`` in the configuration. Raises ConfigError.
+    ``where`` is the path of ``values`` in the configuration. Raises ConfigError, with a line for
+    each value that is wrong.
     """
     if kind is EngineConfig:
         values = _engine_values(values, where)
     hints = get_type_hints(kind, include_extras=True)
     known = {option.name for option in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    built = {}
+    built, faults = {}, Faults()
     for name, value in values.items():
         path = f"{where}.{name}" if where else name
-        if name not in known:
-            near = _nearest(name, known, f"{where}." if where else "")
-            raise ConfigError(f"{path}: there is no such setting.{near}")
-        built[name] = _value(hints[name], value, path)
+        with faults.kept():
+            if name not in known:
+                raise ConfigError(f"{path}: there is no such setting.{_near(name, known, where)}")
+            built[name] = _value(hints[name], value, path)
+    faults.tell()
     try:
         return kind(**built)
     except TypeError as error:
@@ -247,6 +286,18 @@ def _put(merged: dict[str, Any], names: list[str], value: str, source: str) -> N
         if not isinstance(place, dict):
             raise ConfigError(f"{source}: {name} is a value, not a section")
     place[names[-1]] = value
+
+
+def _near(name: str, known: Iterable[str], where: str) -> str:
+    """What was meant by ``name``, which the section ``where`` with ``known`` does not have: the
+    same name in another section goes before a similar one in this."""
+    paths = [".".join(path) for path in _paths(Config)]
+    elsewhere = [path for path in paths if path.rpartition(".")[2] == name]
+    if elsewhere:
+        [nearest] = difflib.get_close_matches(f"{where}.{name}", elsewhere, n=1, cutoff=0.0)
+        return f" Did you mean {nearest}?"
+    own = {*known, "engine"} if where in ("vad", *ENGINES) else known
+    return _nearest(name, own, f"{where}." if where else "")
 
 
 def _nearest(name: str, known: Iterable[str], where: str = "") -> str:

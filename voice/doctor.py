@@ -4,63 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import importlib.util
 import os
 import platform
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
-from engines.models import ModelStore
+import httpx
+
+from engines.endpoint import endpoint_client, endpoint_url, without_key
+from engines.models import ModelStore, is_path
 from engines.placement import Inventory, Plan, draft
 from engines.ports import EngineError
 from engines.remote.endpoints import is_listening
-from voice.app import engine_module, make_engine
-from voice.config import ENGINES, Config, ConfigError, EngineConfig, build
-from voice.server import check_exposure
-
-TENSORRT_LLM: Final = "tensorrt_llm"
-_OLDEST_TENSORRT_LLM: Final = (1, 3)  # 1.2 has no Whisper, and its sampler drops a penalty
-_SOURCES: Final = {
-    "trtllm": (TENSORRT_LLM,),
-    "transformers": ("torch", "transformers"),
-    "completions": (),
-}
-_UNUSABLE: Final = ("missing", "damaged")
-_NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
-    "asr.whisper_trtllm": (TENSORRT_LLM,),
-    "asr.whisper_transformers": ("torch", "transformers"),
-    "llm.trtllm": (TENSORRT_LLM,),
-    "tts.orpheus": ("torch", "snac"),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Extra:
-    """A package that only some features need: how it is called, what for, and how it is got."""
-
-    name: str
-    purpose: str
-    how: str
-
-
-EXTRAS: Final = (
-    Extra("torch", "Orpheus; Whisper in PyTorch", "`pip install torch`"),
-    Extra("snac", "Orpheus, its audio decoder", "`pip install snac`"),
-    Extra("transformers", "Orpheus; Whisper in PyTorch", "`pip install transformers`"),
-    Extra(
-        TENSORRT_LLM,
-        "Whisper, Orpheus and chat at full speed on NVIDIA GPUs",
-        "run in NVIDIA's TensorRT-LLM container, 1.3.0rc26 or later (docs/gpu.md)",
-    ),
-    Extra("pyannote.audio", "telling speakers apart", "`pip install pyannote.audio`"),
-    Extra("pyzmq", "engines in processes of their own ([placement])", "`pip install pyzmq`"),
-    Extra("nvidia-ml-py", "listing GPUs, [placement] on them", "`pip install nvidia-ml-py`"),
-    Extra("nvidia-modelopt", "`voice build`: weights in FP8", "`pip install nvidia-modelopt`"),
+from voice.app import make_engine, options_of
+from voice.config import ENGINES, Config, ConfigError, EngineConfig
+from voice.packages import (
+    NVML,
+    TENSORRT_LLM,
+    Package,
+    faults,
+    needs_of,
+    packages,
+    version_of,
 )
+from voice.server import check_exposure, listen
+
+_UNUSABLE: Final = ("missing", "damaged")
+_USABLE: Final = ("ready", "folder", "named")
+_OVER_HTTP: Final = ("", "completions")
+_CALL_S: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,20 +48,9 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True)
-class Package:
-    """An optional package as it is here. ``version`` empty: missing. ``needed_by``: engines."""
-
-    name: str
-    purpose: str
-    version: str
-    how: str
-    needed_by: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class ModelState:
-    """A model that an engine is set to. ``state``: ready, missing, damaged, folder, or named,
-    where only the engine can tell."""
+    """A model that an engine is set to. ``state``: ready, missing, damaged, folder, no folder, or
+    named, where only the engine can tell."""
 
     name: str
     state: str
@@ -131,26 +94,26 @@ def examine(config: Config | ConfigError, inventory: Inventory) -> Report:
     """Look at everything that this configuration needs. A configuration that cannot be read is
     a problem like any other: the rest is looked at all the same."""
     if isinstance(config, ConfigError):
-        packages = tuple(_packages({}))
-        problems = (Problem(str(config)),)
+        problems = tuple(map(Problem, str(config).splitlines()))
         root = str(ModelStore().root)
-        return Report(False, _machine(), inventory, packages, (), Plan(), problems, root)
+        there = tuple(packages({}))
+        return Report(False, _machine(), inventory, there, (), Plan(), problems, root)
     plan = draft(config.placement.wanted(), inventory)
     models = ModelStore(config.models_path)
     checks = asyncio.run(_check(config, models, inventory))
     shared = config.placement.shared()
     silent = [(kind, one) for kind in shared for one in shared[kind] if not is_listening(one)]
-    packages = tuple(_packages(_needed(checks, plan)))
-    faults = {package: fault for package in packages if (fault := _fault(package))}
+    there = tuple(packages(_needed(checks, plan)))
+    lacking = faults(there)
     found = [
-        *_exposure(config),
+        *_closed_doors(config),
         *map(Problem, dict.fromkeys(text for check in checks for text in check.problems)),
         *_unpulled(checks, models),
         *(_unheard(kind, endpoint) for kind, endpoint in silent),
-        *map(Problem, faults.values()),
+        *map(Problem, lacking),
         *_unplaced(plan),
     ]
-    broken = {kind for package in faults for kind in package.needed_by}
+    broken = {kind for kinds in lacking.values() for kind in kinds}
     broken |= {kind for kind, _ in silent} | {seat.kind for seat in plan.lacks}
     broken |= {check.kind for check in checks if check.problems or check.unusable}
     engines = tuple(
@@ -158,7 +121,7 @@ def examine(config: Config | ConfigError, inventory: Inventory) -> Report:
         for check in checks
     )
     return Report(
-        not found, _machine(), inventory, packages, engines, plan, tuple(found), str(models.root)
+        not found, _machine(), inventory, there, engines, plan, tuple(found), str(models.root)
     )
 
 
@@ -196,7 +159,7 @@ async def _check(config: Config, models: ModelStore, inventory: Inventory) -> li
     for kind in ("vad", *ENGINES):
         section, places = getattr(config, kind), wanted.get(kind, ())
         if kind in shared and not places:  # whoever keeps it has all that it needs
-            checks.append(_Check(kind, section.engine, shared[kind], (), ("pyzmq",), ()))
+            checks.append(_Check(kind, section.engine, shared[kind], (), (), ()))
             continue
         check = await _check_one(kind, section, places, models, inventory)
         checks.append(dataclasses.replace(check, places=(*places, *shared.get(kind, ()))))
@@ -211,22 +174,24 @@ async def _check_one(
     inventory: Inventory,
 ) -> _Check:
     try:
-        options = build(engine_module(kind, section).Options, section.options, kind)
+        options, needs = options_of(kind, section)
     except ConfigError as error:
-        needs = _needs(kind, section, None)
-        absent = isinstance(error.__cause__, ModuleNotFoundError) and error.__cause__.name in needs
-        # A package that is needed and absent is told of with the way to get it.
-        problems = [] if absent else [str(error)]
-        return _Check(kind, section.engine, places, (), needs, tuple(problems))
-    needs = _needs(kind, section, options)
+        told = tuple(str(error).splitlines())
+        return _Check(kind, section.engine, places, (), needs_of(kind, section), told)
+    if options is None:  # the package that is missing is told of with the way to get it
+        return _Check(kind, section.engine, places, (), needs, ())
     try:
         states = tuple(_model_states(options, models))
     except OSError as error:
-        told = f"models_dir: {error.strerror}: {models.root}: name a folder"
-        return _Check(kind, section.engine, places, (), needs, (told,))
-    problems = []
-    if not any(model.state in _UNUSABLE for model in states):
-        problems.append(await _trial(kind, section, models))
+        fault = f"models_dir: {error.strerror}: {models.root}: name a folder"
+        return _Check(kind, section.engine, places, (), needs, (fault,))
+    problems = [
+        f"{kind}: there is no folder {model.name}: see to the path, or mount it"
+        for model in states
+        if model.state == "no folder"
+    ]
+    if all(model.state in _USABLE for model in states):
+        problems.append(await _trial(kind, section, models) or await _call(kind, options))
     if TENSORRT_LLM in needs or str(getattr(options, "device", "")).startswith("cuda"):
         because = _no_gpu(places, inventory, needs)
         problems.append(because and f"{kind}: {section.engine} needs a GPU, and {because}")
@@ -249,20 +214,40 @@ async def _trial(kind: str, section: EngineConfig, models: ModelStore) -> str:
     return ""
 
 
+async def _call(kind: str, options: Any) -> str:
+    """Call the server that an engine is given, if any, as it will do at its start. Why that is
+    no use; empty where it answers."""
+    url, key = str(getattr(options, "base_url", "")), str(getattr(options, "api_key", ""))
+    if not url or getattr(options, "source", "") not in _OVER_HTTP:
+        return ""
+    try:
+        address = endpoint_url(url, kind, kind)
+        async with endpoint_client(address, key, connections=1, connect_s=_CALL_S) as client:
+            async with asyncio.timeout(_CALL_S):
+                answer = await client.get("models")
+    except EngineError as error:
+        return str(error)
+    except TimeoutError:
+        return f"{kind}: {url} does not answer within {_CALL_S:g} s: is it overloaded?"
+    except httpx.HTTPError as error:
+        why = without_key(str(error), key) or type(error).__name__
+        return f"{kind}: nothing answers at {url} ({why}): start it, or see to [{kind}] base_url"
+    if answer.status_code in (401, 403):
+        return f"{kind}: {url} refuses the key (HTTP {answer.status_code}): see to [{kind}] api_key"
+    if answer.status_code >= 500:
+        return f"{kind}: {url} answers HTTP {answer.status_code}: is it still starting?"
+    return ""
+
+
 def _no_gpu(places: Sequence[str], inventory: Inventory, needs: Sequence[str]) -> str:
     """Why the engine would find no GPU; empty where it may find one, or has no place yet."""
     if "cpu" in places:
         return "it is placed on cpu"
     if not places and not inventory.gpus:
         return f"there is none: {inventory.reason}"
-    if "torch" in needs and _version("torch").endswith("+cpu"):
-        return f"torch {_version('torch')} is built for CPUs: install a build for CUDA"
+    if "torch" in needs and version_of("torch").endswith("+cpu"):
+        return f"torch {version_of('torch')} is built for CPUs: install a build for CUDA"
     return ""
-
-
-def _needs(kind: str, section: EngineConfig, options: Any) -> tuple[str, ...]:
-    source = _SOURCES.get(getattr(options, "source", ""), ())
-    return (*_NEEDS.get(f"{kind}.{section.engine}", ()), *source)
 
 
 def _model_states(options: Any, models: ModelStore) -> Iterator[ModelState]:
@@ -273,7 +258,8 @@ def _model_states(options: Any, models: ModelStore) -> Iterator[ModelState]:
             yield ModelState(value, _state(value, models))
         elif option.name in ("model", "snac") and value:
             is_folder = Path(value).expanduser().is_dir()
-            yield ModelState(value, "folder" if is_folder else "named")
+            other = "no folder" if is_path(value) else "named"
+            yield ModelState(value, "folder" if is_folder else other)
 
 
 def _state(name: str, models: ModelStore) -> str:
@@ -293,54 +279,20 @@ def _needed(checks: Sequence[_Check], plan: Plan) -> dict[str, list[str]]:
         for name in dict.fromkeys(check.needs):
             needed.setdefault(name, []).append(check.kind)
     for seat in plan.seats:
-        for name in ("pyzmq",) if seat.wanted == "cpu" else ("pyzmq", "nvidia-ml-py"):
-            if seat.kind not in needed.setdefault(name, []):
-                needed[name].append(seat.kind)
+        if seat.wanted != "cpu" and seat.kind not in needed.setdefault(NVML, []):
+            needed[NVML].append(seat.kind)
     return needed
-
-
-def _packages(needed: Mapping[str, Sequence[str]]) -> Iterator[Package]:
-    for package in EXTRAS:
-        yield Package(
-            package.name,
-            package.purpose,
-            _version(package.name),
-            package.how,
-            tuple(needed.get(package.name, ())),
-        )
-
-
-def _version(name: str) -> str:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        pass
-    found = name.isidentifier() and importlib.util.find_spec(name) is not None
-    return "of no known version" if found else ""
-
-
-def _fault(package: Package) -> str:
-    """What is wrong with a package that is needed; empty where nothing is."""
-    by = " and ".join(package.needed_by)
-    if by and not package.version:
-        return f"{by}: the package {package.name} is missing: {package.how}"
-    if by and package.name == TENSORRT_LLM and _is_old(package.version):
-        return f"{by}: {package.name} {package.version} is too old: {package.how}"
-    return ""
-
-
-def _is_old(version: str) -> bool:
-    numbers = re.match(r"(\d+)\.(\d+)", version)
-    return numbers is not None and (int(numbers[1]), int(numbers[2])) < _OLDEST_TENSORRT_LLM
 
 
 # --- the rest -------------------------------------------------------------------------------
 
 
-def _exposure(config: Config) -> Iterator[Problem]:
+def _closed_doors(config: Config) -> Iterator[Problem]:
+    """Why the server may not listen where it is told to, or cannot."""
     try:
         check_exposure(config)
-    except ConfigError as error:
+        listen(config).close()
+    except (ConfigError, OSError) as error:
         yield Problem(str(error))
 
 

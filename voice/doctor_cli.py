@@ -1,6 +1,7 @@
 """``voice doctor``: what is here, what the configuration needs, what is missing and how to get it.
 
-It starts nothing and changes nothing. The exit status is 0 where ``voice serve`` would start.
+It starts nothing and changes nothing. The exit status is 0 where nothing was found to be in the
+way of ``voice serve``.
 """
 
 from __future__ import annotations
@@ -20,13 +21,15 @@ from rich.text import Text
 from engines.placement import Gpu, Inventory, Plan, Seat, Slice, inventory
 from engines.remote.endpoints import is_endpoint
 from voice.config import Config, ConfigError, load
-from voice.doctor import Engine, Package, Problem, Report, examine
+from voice.doctor import Engine, Report, examine
+from voice.packages import Package
 
 _STATES: Final = {
     "ready": ("ready", "green"),
     "missing": ("missing", "red"),
     "damaged": ("damaged", "red"),
     "folder": ("a folder of yours", ""),
+    "no folder": ("no such folder", "red"),
     "named": ("fetched or served elsewhere", ""),
 }
 
@@ -45,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace, console: Console | None = None) -> int:
-    """Look, and tell. The exit status: 0 where ``voice serve`` would start, else 1."""
+    """Look, and tell. The exit status: 0 where nothing is in the way of ``voice serve``, else 1."""
     report = examine(_config(parsed), inventory())
     console = console or Console()
     if parsed.json:
@@ -70,7 +73,8 @@ class _Page:
         self._console = console
 
     def show(self, report: Report) -> None:
-        """From the machine to the verdict, which comes last: that is where the eye is."""
+        """The verdict, and what it rests on."""
+        self._verdict(report)
         machine = report.machine
         self._head("Machine")
         self._line(
@@ -81,7 +85,6 @@ class _Page:
         self._packages(report.packages)
         self._engines(report.engines, report.models_dir)
         self._plan(report.plan)
-        self._verdict(report.problems)
 
     def _gpus(self, there: Inventory) -> None:
         self._head(f"GPUs (driver {there.driver})" if there.driver else "GPUs")
@@ -98,15 +101,15 @@ class _Page:
             self._line(note, "yellow")
 
     def _packages(self, packages: Iterable[Package]) -> None:
-        self._head("Optional packages")
+        """Those that the configuration wants; nobody has to miss the others."""
+        wanted = [package for package in packages if package.needed_by]
+        if not wanted:
+            return
+        self._head("Packages for these engines")
         table = _table("package", "version", "for")
-        for package in packages:
-            colour = "red" if package.needed_by else "dim"
-            version = Text(package.version) if package.version else Text("missing", colour)
-            purpose = Text(package.purpose)
-            if not package.version:
-                purpose.append(f": {package.how}", "dim")
-            table.add_row(package.name, version, purpose)
+        for package in wanted:
+            version = Text(package.version) if package.version else Text("missing", "red")
+            table.add_row(package.name, version, Text(package.purpose))
         self._table(table)
 
     def _engines(self, engines: tuple[Engine, ...], models_dir: str) -> None:
@@ -115,7 +118,7 @@ class _Page:
         self._head("Engines")
         table = _table("", "engine", "runs", "models", "state")
         for engine in engines:
-            state = Text("ready", "green") if engine.ready else Text("see below", "red")
+            state = Text("ready", "green") if engine.ready else Text("see above", "red")
             table.add_row(
                 engine.kind, Text(engine.name), _processes(engine), _models(engine), state
             )
@@ -133,12 +136,13 @@ class _Page:
         for warning in plan.warnings:
             self._line(warning, "yellow")
 
-    def _verdict(self, problems: tuple[Problem, ...]) -> None:
-        self._console.print()
+    def _verdict(self, report: Report) -> None:
+        problems = report.problems
         if not problems:
             self._console.print(
-                "`voice serve` would start with this configuration.", style="green", highlight=False
+                "Nothing is in the way of `voice serve`.", style="bold green", highlight=False
             )
+            self._line(_untried(report), "dim")
             return
         count = "1 thing stands" if len(problems) == 1 else f"{len(problems)} things stand"
         verdict = f"`voice serve` would not start: {count} in its way."
@@ -161,6 +165,13 @@ class _Page:
 
     def _table(self, table: Table) -> None:
         self._console.print(Padding(table, (0, 0, 0, 1), expand=False))
+
+
+def _untried(report: Report) -> str:
+    """What a start does and the doctor does not."""
+    names = [m.name for engine in report.engines for m in engine.models if m.state == "named"]
+    hub = f", nor whether a hub or a server has {' and '.join(names)}" if names else ""
+    return f"Not tried: loading the models, and whether they fit into memory{hub}."
 
 
 def _table(*columns: str) -> Table:

@@ -43,9 +43,10 @@ async def serve(config: Config, told: Callable[[str], None]) -> None:
     cannot be listened at.
     """
     check_exposure(config)
-    with _listen(config) as listener, ExitStack() as last:
-        url = _url(listener)  # asked now: the socket may be closed before the models are warm
-        async with open_house(config) as house:
+    with ExitStack() as last:
+        async with open_house(config) as house:  # before the port, which may be right another day
+            listener = last.enter_context(listen(config))
+            url = _url(listener)  # asked now: the socket may be closed before the models are warm
             last.enter_context(_terminated_last())
             server = uvicorn.Server(_uvicorn_config(house))
             try:
@@ -115,7 +116,8 @@ def _uvicorn_config(house: House) -> uvicorn.Config:
     )
 
 
-def _listen(config: Config) -> socket.socket:
+def listen(config: Config) -> socket.socket:
+    """A socket that listens where the configuration says. Raises OSError."""
     host, port = config.server.host, config.server.port
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:

@@ -302,6 +302,7 @@ class Call {
   async open(withMicrophone) {
     await this.sound.open();
     await admitted();
+    introduce();
     if (withMicrophone) await this.listen();
     if (this.ended) return this.sound.close();
     const address = new URL("v1/realtime", location.href);
@@ -311,7 +312,7 @@ class Call {
     this.socket = new WebSocket(address, ["realtime", ...(key() ? [`openai-insecure-api-key.${key()}`] : [])]);
     this.socket.onmessage = ({ data }) => this.take(JSON.parse(data));
     this.socket.onclose = ({ code, reason }) => this.close(
-      code === 1000 ? "" : `The call ended${reason ? `: ${reason}` : ` (code ${code})`}.`);
+      code === 1000 ? "" : `The call ended${reason ? `: ${reason}` : ` (code ${code})`}${WHY[code] ?? ""}.`);
   }
 
   // A call that was begun in writing gets its microphone later.
@@ -498,6 +499,8 @@ let call = null;
 const pending = []; // written before the call was up
 const key = () => sessionStorage.getItem("key") ?? "";
 
+const WHY = { 1011: "; the server’s log says why" };
+
 const SAYINGS = {
   idle: ["Press to talk", "Start talking"],
   connecting: ["Connecting…", "Cancel"],
@@ -525,6 +528,15 @@ const MANNERS = {
   "Storyteller": "You are a calm storyteller. Speak in vivid, short sentences.",
   "Receptionist": "You are a friendly receptionist. Find out who calls and why, one question at a time.",
 };
+
+// The server's name for its models is antiphon/ASR+LLM+TTS. It needs no key, and may be loading.
+async function introduce() {
+  const { model = "" } = await fetch("ready").then((answer) => answer.json()).catch(() => ({}));
+  const [, asr, llm, tts] = model.match(/^antiphon\/(.+)\+(.+)\+(.+)$/) ?? [];
+  if (!llm) return;
+  $("server").textContent = `${asr} hears, ${llm} answers, ${tts} speaks`;
+  $("demonstration").hidden = llm !== "smollm2";
+}
 
 // A call without a key is refused before it begins, and a WebSocket cannot say why: so ask first.
 async function admitted() {
@@ -575,6 +587,7 @@ function setSilence(ms) {
 function render() {
   const state = call?.state ?? "idle", [saying, action] = sayings(state);
   if (document.body.dataset.state !== state) document.body.dataset.state = state;
+  document.body.classList.toggle("deaf", Boolean(call?.deaf || call?.muted));
   $("status").textContent = saying;
   $("status").hidden = !call && !$("key-form").hidden;
   $("orb").setAttribute("aria-label", action);
@@ -651,6 +664,7 @@ function wire() {
     return entry;
   }));
   breathe();
+  introduce();
 }
 
 wire();

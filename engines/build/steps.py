@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
+from engines.extras import how_to_install
 from engines.ports import EngineError
 
 MOST_SEED: Final = 2**32 - 1
@@ -69,8 +70,7 @@ def needs(module: str) -> Any:
         return import_module(module)
     except ImportError as error:
         raise BuildError(
-            f"building needs {module.partition('.')[0]} ({error}): install it with "
-            "`pip install 'antiphon[build]'`",
+            f"building needs {module.partition('.')[0]} ({error}): {how_to_install('build')}",
             "unavailable",
         ) from error
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from engines.checkpoints import load_whole, located
+from engines.extras import how_to_install
 from engines.ports import EngineError, Priority, SlotGrammar, TokenRequest, Tokens
 from engines.workers import Workers
 
@@ -222,9 +223,7 @@ def _load(where: str, device: str) -> Any:
         import torch  # noqa: F401 - asked for here, to be told how to get it
         import transformers  # noqa: F401
     except ImportError as error:
-        raise EngineError(
-            _NAME, "unavailable", f"{error}: install antiphon[orpheus] to have it"
-        ) from error
+        raise EngineError(_NAME, "unavailable", f"{error}: {how_to_install('orpheus')}") from error
     dtype = "float32" if device == "cpu" else "bfloat16"
     try:
         return load_whole("AutoModelForCausalLM", where, dtype).to(device).eval()

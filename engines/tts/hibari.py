@@ -7,6 +7,7 @@ phoneme lasts before it makes any sound, so where words end is known, at no cost
 
 from __future__ import annotations
 
+import logging
 import re
 import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
@@ -25,6 +26,8 @@ from engines.workers import Workers
 
 if TYPE_CHECKING:
     from engines.models import ModelStore
+
+_log = logging.getLogger(__name__)
 
 _NAME: Final = "hibari"
 _RATE: Final = 24_000
@@ -61,12 +64,13 @@ def create(options: Options, models: ModelStore) -> Hibari:  # noqa: ARG001 - th
 
 
 class Hibari:
-    """A Tts. It has one voice: the name that a request gives is not looked at."""
+    """A Tts. It has one voice, which speaks whatever voice is asked for."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
         self._workers = Workers(_NAME, options.workers)
         self._model: Any = None
+        self._told = False
 
     async def warm_up(self) -> None:
         """Load and speak once. Raises EngineError where a file is not the one it should be."""
@@ -87,6 +91,9 @@ class Hibari:
 
         The speed is held within 0.5 and 2.0. Iterating raises EngineError.
         """
+        if request.voice not in (None, _NAME) and not self._told:
+            self._told = True
+            _log.info("hibari has one voice, which speaks for %r and any other", request.voice)
         return self._open(request)
 
     @asynccontextmanager

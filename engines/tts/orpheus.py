@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from engines.audio import Pcm
+from engines.extras import how_to_install
 from engines.ports import EngineError, Load, Priority, SpeechRequest, TokenRequest, TokenSource
 from engines.tts.orpheus_buffer import SpeechBuffer
 from engines.tts.orpheus_speech import Codec, Piece, Speech
@@ -230,7 +231,7 @@ def _load_decoder(options: Options) -> SnacDecoder:
         from engines.tts.snac import SnacDecoder, load_snac
     except ImportError as error:
         raise EngineError(
-            _NAME, "unavailable", f"{error}: install antiphon[orpheus] to have its audio decoder"
+            _NAME, "unavailable", f"{error}, for its decoder: {how_to_install('orpheus')}"
         ) from error
     try:
         return SnacDecoder(

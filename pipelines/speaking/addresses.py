@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from pipelines.speaking.numbers import cardinal, digits
+from pipelines.speaking.rules import applied, rule
 
 _COUNTRIES: Final = (
     "io|ai|co|me|tv|us|uk|eu|ca|au|nz|de|at|ch|fr|es|it|pt|nl|be|ie|dk|se|no|fi|pl|cz|jp|cn|in|br"
@@ -24,6 +25,7 @@ _HANDLE: Final = re.compile(r"(?<!\w)@(?=\w)")
 _AFTER_ADDRESS: Final = re.compile(r"[.,;:!?)\]}'’*_]+$")
 _SCHEME: Final = re.compile(r"^(?:(?:https?|ftp)://)?(?:www\.)?", re.IGNORECASE)
 _FILE: Final = re.compile(r"(?<=[a-z0-9_])\.(?=[a-z][a-z0-9]{1,5}\b)(?=[a-z0-9]*[a-z])")
+_DOT_NUMBER: Final = re.compile(r"(?<=[^\W\d_])\.(?=[0-9])")
 _PART: Final = re.compile(r"[A-Za-z]+|[0-9]+|[^\W\d_]+|.")
 _MARKS: Final = {
     ".": "dot",
@@ -57,26 +59,18 @@ _PHONE: Final = re.compile(
 _LETTERED: Final = re.compile(r"(?<![\w-])(1-)?([0-9]{3})-([A-Z]{4,8})\b")
 _LEAST_PHONE: Final = 7
 _GROUP: Final = re.compile(r"[0-9]+")
-_DIALLED: Final = re.compile(r"(?i)\b(call|dial|text|ring)(?:ing|ed)? ([0-9]{3})(?![\w-]| [0-9])")
+_DIALLED: Final = re.compile(
+    r"(?i)\b(call|dial|text|ring)(?:ing|ed)? ([0-9]{3})(?![\w-]|[ .][0-9])"
+)
 _SECRET: Final = re.compile(
     r"(?i)\b((?:pin|code|passcode|password|zip|account|confirmation|reference|tracking|serial|card)"
-    r"(?: (?:number|code|is|no\.?)|:)*:? )#?([0-9]{3,})\b"
+    r"(?: (?:number|code|is|no\.?)|:)*:? )#?([0-9]{3,})(?![\w-]|[ .,][0-9])"
 )
 
 
 def spoken(text: str) -> str:
     """``text`` with its addresses in words."""
-    if "." in text or "://" in text:
-        text = _URL.sub(_url, _MAIL.sub(_mail, text))
-        text = _FILE.sub(" dot ", text)
-    text = _HANDLE.sub("at ", text)
-    if not _GROUP.search(text):
-        return text
-    text = _IP.sub(_ip, text)
-    text = _LETTERED.sub(_lettered, text)
-    text = _DIALLED.sub(lambda found: found[0].removesuffix(found[2]) + digits(found[2]), text)
-    text = _SECRET.sub(lambda found: found[1] + grouped(found[2]), text)
-    return _PHONE.sub(_phone, text)
+    return applied(_RULES, text)
 
 
 def grouped(number: str) -> str:
@@ -126,3 +120,17 @@ def _lettered(found: re.Match[str]) -> str:
     return ", ".join(
         filter(None, (digits(found[1] or ""), digits(found[2]), found[3].capitalize()))
     )
+
+
+_RULES: Final = (
+    rule("@", _MAIL, _mail),
+    rule(r"[:\w][./][\w/]", _URL, _url),
+    rule(r"[a-z0-9_]\.[a-z]", _FILE, " dot "),
+    rule(r"[^\W\d_]\.[0-9]", _DOT_NUMBER, " dot "),
+    rule("@", _HANDLE, "at "),
+    rule(r"[0-9]\.[0-9]+\.[0-9]", _IP, _ip),
+    rule("[0-9]-[A-Z]", _LETTERED, _lettered),
+    rule("[0-9]{3}", _DIALLED, lambda found: found[0].removesuffix(found[2]) + digits(found[2])),
+    rule("[0-9]{3}", _SECRET, lambda found: found[1] + grouped(found[2])),
+    rule(r"[0-9][0-9 ().+/-]{5,}[0-9]", _PHONE, _phone),
+)

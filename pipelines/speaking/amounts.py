@@ -9,6 +9,7 @@ from typing import Final
 from pipelines.speaking.addresses import grouped
 from pipelines.speaking.measures import CURRENCIES, SYMBOLS, UNITS, Currency
 from pipelines.speaking.numbers import cardinal, decimal, digits, fraction, ordinal, year
+from pipelines.speaking.rules import applied, rule
 
 NUMBER: Final = r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?|(?<![\w.])\.[0-9]+"
 _NUM: Final = rf"({NUMBER})"
@@ -84,9 +85,7 @@ _VERSIONED: Final = re.compile(
 )
 _V: Final = re.compile(r"\b[vV]\.?(?=[0-9]+\b)")
 _RANGE: Final = re.compile(rf"(?<![\w.,–-]){_NUM}(?:\s?–\s?|-){_NUM}(?![\w–-])")
-_YEAR: Final = re.compile(
-    r"(?<![\w.,$–-])(1[1-9][0-9]{2}|20[0-9]{2})(?![\w,]*[0-9]|[\w%°]|\.[0-9])"
-)
+_YEAR: Final = re.compile(r"(?<![\w.,$–-])(1[0-9]{3}|20[0-9]{2})(?![\w,]*[0-9]|[\w%°]|\.[0-9])")
 _YEAR_BEFORE: Final = re.compile(
     r"(?:\b(?:in|since|from|to|until|till|by|of|year|before|after|around|circa|c\.|and|between)|[(©,])"
     r"\s?$",
@@ -102,22 +101,7 @@ _CODE: Final = re.compile(
 
 def spoken(text: str) -> str:
     """``text`` with every number in it in words."""
-    text = _SMALL_PART.sub(_small_part, text)
-    text = _CURRENCY_LAST.sub(_money_last, _CURRENCY_FIRST.sub(_money_first, text))
-    text = _MEASURE.sub(_measure, _FEET.sub(_feet, text))
-    text = _PER.sub(lambda found: f" per {_PER_IN_FULL.get(found[1], found[1])}", text)
-    text = _PERCENT.sub(_percent, text)
-    text = _ORDINAL.sub(lambda found: ordinal(int(found[1].replace(",", ""))), text)
-    text = _PART.sub(_part, _SCORE.sub(_score, text))
-    text = _LINES.sub(lambda found: f"{_plain_pair(found)} p", text)
-    text = _BY.sub(" by ", _TIMES.sub(lambda found: f"{decimal(found[1])} times", text))
-    text = _SCALED.sub(lambda found: f"{decimal(found[1])} {_SCALES[found[2]]}", text)
-    text = _RATIO.sub(lambda found: f"{decimal(found[1])} to {decimal(found[2])}", text)
-    text = _V.sub("version ", _VERSION.sub(_version, text))
-    text = _CODE.sub(_code, text)
-    text = _RANGE.sub(_range, _LETTER_NUMBER.sub(" ", text))
-    text = _YEAR.sub(_year, text)
-    return _PLAIN.sub(_plain, text)
+    return applied(_RULES, text)
 
 
 def _signed(sign: str | None, words: str) -> str:
@@ -231,7 +215,7 @@ def _code(found: re.Match[str]) -> str:
 
 def _range(found: re.Match[str]) -> str:
     first, last = found[1], found[2]
-    if len(first) == 4 and re.fullmatch(r"(?:1[1-9]|20)[0-9]{2}", first) and last.isdigit():
+    if len(first) == 4 and re.fullmatch(r"(?:1[0-9]|20)[0-9]{2}", first) and last.isdigit():
         if len(last) == 4:
             return f"{year(int(first))} to {year(int(last))}"
         if len(last) == 2:
@@ -254,3 +238,30 @@ def _single(number: str) -> str:
     if len(number) >= 7 and number.isdigit() and not number.endswith("000"):
         return grouped(number)
     return decimal(number)
+
+
+_MARKS: Final = "".join({symbol[-1] for symbol in SYMBOLS})
+_RULES: Final = (
+    rule("[¼-¾⅐-⅞]", _SMALL_PART, _small_part),
+    rule(f"[{_MARKS}]|[A-Z]{{3}} ?[0-9]", _CURRENCY_FIRST, _money_first),
+    rule(f"[{_MARKS}]|[A-Z]{{3}}", _CURRENCY_LAST, _money_last),
+    rule(r"[0-9]\s?(?:f|['’′])", _FEET, _feet),
+    rule(r"[0-9][\s-]?[^\W\d]|[0-9]\s?[°º℃℉]", _MEASURE, _measure),
+    rule("/", _PER, lambda found: f" per {_PER_IN_FULL.get(found[1], found[1])}"),
+    rule("[%‰]", _PERCENT, _percent),
+    rule("[0-9][SsNnRrTt]", _ORDINAL, lambda found: ordinal(int(found[1].replace(",", "")))),
+    rule("[0-9]/[0-9]", _SCORE, _score),
+    rule("[0-9]/[0-9]", _PART, _part),
+    rule("[0-9]p", _LINES, lambda found: f"{_plain_pair(found)} p"),
+    rule("[0-9][x×]", _TIMES, lambda found: f"{decimal(found[1])} times"),
+    rule("[0-9][x×]", _BY, " by "),
+    rule("[0-9][kmbtMB]", _SCALED, lambda found: f"{decimal(found[1])} {_SCALES[found[2]]}"),
+    rule("[0-9]:[0-9]", _RATIO, lambda found: f"{decimal(found[1])} to {decimal(found[2])}"),
+    rule(r"[0-9]\.[0-9]", _VERSION, _version),
+    rule(r"[vV]\.?[0-9]", _V, "version "),
+    rule("[0-9][A-Z]|[A-Z][0-9]", _CODE, _code),
+    rule(r"[^\W\d_][-–]?[0-9]|[0-9][^\W\d_]", _LETTER_NUMBER, " "),
+    rule(r"[0-9]\s?[–-]", _RANGE, _range),
+    rule("[12][0-9]{3}", _YEAR, _year),
+    rule("[0-9]", _PLAIN, _plain),
+)

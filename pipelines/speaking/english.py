@@ -9,8 +9,10 @@ from typing import Final
 from pipelines.speaking import abbreviations, acronyms, addresses, amounts, moments
 
 _DIGIT: Final = re.compile(r"[0-9¼-¾⅐-⅞]")
-_WORDS_ONLY: Final = re.compile(r"[a-z ,;:!?'’-]*(?:[A-Z][a-z ,;:!?'’-]+)*\.?")
-"""Nothing to be done: most phrases are so."""
+_WORDS_ONLY: Final = re.compile(
+    r"[a-z ,;:!?'’]*(?:(?:[A-Z][a-z]|[AI](?=['’ ][a-z]))[a-z ,;:!?'’]*)*\.?"
+)
+"""Little to be done: most phrases are so."""
 
 _BEFORE_NUMBER: Final = re.compile(r"(±|\+/-|[~≈]|<=|>=|[<>≤≥])\s?(?=[$€£¥₹-]?\s?[0-9])")
 _NAMES_BEFORE_NUMBER: Final = {
@@ -60,14 +62,13 @@ _OPERATORS: Final = {
     "€": "euros",
     "£": "pounds",
     "¥": "yen",
-    "<": "less than",
-    ">": "more than",
     "*": "",
     "−": "minus",
     "⁄": "over",
 }
 _OPERATOR: Final = re.compile(f" ?([{re.escape(''.join(_OPERATORS))}]) ?")
 _COMPARED: Final = re.compile(r"(?<=\w) ([<>]) (?=\w)")
+_COMPARISONS: Final = {"<": " less than ", ">": " more than "}
 _VOICE_TAG: Final = re.compile(r"(<[a-z]+>)")
 _LATEX: Final = re.compile(r"\\(?:frac|dfrac|tfrac)\{([^{}]*)\}\{([^{}]*)\}")
 _COMMAND: Final = re.compile(r"\\([A-Za-z]+)")
@@ -138,7 +139,7 @@ _CODE_NAMES: Final = {
 def spoken(text: str, *, day_first: bool) -> str:
     """``text`` without markup, as words and the punctuation of speech."""
     if _WORDS_ONLY.fullmatch(text):
-        return text
+        return abbreviations.spoken(text)
     parts = _VOICE_TAG.split(text)
     return "".join(part if at % 2 else _in_words(part, day_first) for at, part in enumerate(parts))
 
@@ -161,7 +162,7 @@ def _in_words(text: str, day_first: bool) -> str:
         text = _MULTIPLIED.sub(" times ", _DIVIDED.sub(" divided by ", _MINUS.sub(" minus ", text)))
         text = amounts.spoken(moments.spoken(text, day_first=day_first))
     text = acronyms.spoken(abbreviations.numerals(text))
-    text = _COMPARED.sub(lambda found: f" {_OPERATORS[found[1]]} ", text)
+    text = _COMPARED.sub(lambda found: _COMPARISONS[found[1]], text)
     return _OPERATOR.sub(lambda found: f" {_OPERATORS[found[1]]} ", text)
 
 

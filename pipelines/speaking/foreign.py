@@ -17,13 +17,19 @@ _POINTED: Final = frozenset({"he", "ja", "ko", "th", "zh"})
 
 _COMMA_NUMBER: Final = r"[0-9]{1,3}(?:[.\u00a0\u202f ][0-9]{3})+(?![0-9])|[0-9]+"
 _POINT_NUMBER: Final = r"[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+"
-_ALONE: Final = r"(?<![\w.,:/+@#$€£%°-])(-?)({number})(?:{point}([0-9]+))?(?![\w:/@]|[.,-][0-9\w])"
+_LETTER: Final = "A-Za-z\u00c0-\u024f_"
+_ALONE: Final = (
+    rf"(?<![{_LETTER}0-9.,:/+@#$€£%°-])(?<![0-9$€£] )(-?)({{number}})(?:{{point}}([0-9]+))?"
+    rf"(?![{_LETTER}0-9:/@]|[.,-][{_LETTER}0-9]| [0-9$€£]|[$€£])"
+)
 _COMMA: Final = re.compile(_ALONE.format(number=_COMMA_NUMBER, point=","))
 _POINT: Final = re.compile(_ALONE.format(number=_POINT_NUMBER, point=r"\."))
 _MONEY: Final = re.compile(
-    rf"(?<![\w.,])(?:([€$£]) ?({_COMMA_NUMBER})(?:[.,]([0-9]{{2}}))?"
-    rf"|({_COMMA_NUMBER})(?:,([0-9]{{2}}))?\s?([€$£]))(?![\w]|[.,][0-9])"
+    rf"(?<![\w.,$])(?:([€$£]) ?({_COMMA_NUMBER})[.,]([0-9]{{2}})"
+    rf"|({_COMMA_NUMBER}),([0-9]{{2}})\s?([€$£]))(?![\w]|[.,][0-9])"
 )
+"""With cents: without them it is left to the voice, for num2words says that there are none."""
+
 _CODES: Final = {"€": "EUR", "$": "USD", "£": "GBP"}
 _MARKS: Final = re.compile(r"[_(){}\[\]`;]+")
 _MOST_DIGITS: Final = 6
@@ -75,7 +81,7 @@ def _number(found: re.Match[str], convert: Callable[..., str]) -> str:
 def _money(found: re.Match[str], convert: Callable[..., str]) -> str:
     first, whole, cents, whole_first, cents_first, last = found.groups()
     plain = re.sub(r"[^0-9]", "", whole or whole_first)
-    amount = float(f"{plain}.{cents or cents_first or '00'}")
+    amount = float(f"{plain}.{cents or cents_first}")
     try:
         said = convert(amount, to="currency", currency=_CODES[first or last])
     except (ArithmeticError, LookupError, NotImplementedError, TypeError, ValueError):

@@ -154,11 +154,12 @@ def _rise(length: int) -> NDArray[np.float32]:
 
 
 def _amplified(samples: Samples, gain: float) -> Samples:
-    """``samples`` by ``gain``; what would come near full scale bends towards it."""
+    """``samples`` by ``gain``. From the knee on they rise ever less, so that full scale comes out
+    as full scale and nothing is cut off."""
     louder: NDArray[np.float32] = samples.astype(np.float32) * np.float32(gain)
     if gain > 1.0 and float(np.abs(louder).max(initial=0.0)) > _KNEE:
-        beyond = np.abs(louder) - _KNEE
-        room = _TOP - _KNEE
-        bent = np.copysign(_KNEE + room * np.tanh(beyond / room), louder)
+        beyond = np.maximum(np.abs(louder) - _KNEE, 0.0)
+        curve = 1 / (_TOP - _KNEE) - 1 / (gain * FULL_SCALE - _KNEE)
+        bent = np.copysign(_KNEE + beyond / (1 + beyond * curve), louder)
         louder = np.where(beyond > 0, bent, louder).astype(np.float32)
     return np.rint(louder).astype(np.int16)

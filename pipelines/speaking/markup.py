@@ -73,7 +73,7 @@ _INNER_LINE: Final = re.compile(r"_+")
 _LEFT_OVER: Final = re.compile(rf"<(?:{_VOICE})>|[*_`#~|\\{{}}\[\]^<>]+")
 _HOLLOW: Final = re.compile(r"\(\s*\)|\[\s*\]|\"\s*\"|“\s*”|‘\s*’")
 _BLANKS: Final = re.compile(r"\s+")
-_LOOSE: Final = re.compile(r" +(?=[.,;:!?…]+(?:[\s\"'”’)]|$))")
+_LOOSE: Final = re.compile(r" +(?=[.,;:!?…]+(?:[\s\"'”’)]|$)|\))|(?<=\() +")
 _DOUBLED: Final = re.compile(r"([,;:])[,;: ]*(?=[.,;:!?…])")
 _LEADING: Final = re.compile(r"^(?:[\s.,;:!?…)\]»–—-]|’(?!\w)|”)+")
 _VOICED: Final = re.compile(rf"[^\W_]|<(?:{_VOICE})>")
@@ -82,7 +82,7 @@ _VOICED: Final = re.compile(rf"[^\W_]|<(?:{_VOICE})>")
 def plain(text: str, *, starts_line: bool, code: Callable[[str], str]) -> str:
     """``text`` without markup. ``starts_line``: whether a line begins with it, as marks of lists
     and headings do. ``code`` gives the words for a span of code."""
-    text = _INVISIBLE.sub("", _EMOJI.sub(" ", text))
+    text = _without_pictures(text)
     text = _CODE.sub(lambda span: f" {code(span[2])} ", text)
     first, *others = text.split("\n")
     lines = [_line(first, starts_line), *(_line(line, True) for line in others)]
@@ -95,10 +95,14 @@ def tidy(text: str) -> str:
     """``text`` without marks that nobody says, blanks and commas in good order; empty where
     there is nothing to be said."""
     text = _LEFT_OVER.sub(lambda found: found[0] if found[0][1:-1] in TAGS else " ", text)
-    text = _BLANKS.sub(" ", _HOLLOW.sub(" ", text))
+    text = _BLANKS.sub(" ", _HOLLOW.sub(" ", _without_pictures(text)))
     text = _DOUBLED.sub("", _LOOSE.sub("", text))
     text = _LEADING.sub("", text).strip()
     return text if _VOICED.search(text) else ""
+
+
+def _without_pictures(text: str) -> str:
+    return _INVISIBLE.sub("", _EMOJI.sub(" ", text))
 
 
 def _line(line: str, starts: bool) -> tuple[str, bool]:

@@ -127,12 +127,12 @@ def _scaled(symbol: str) -> tuple[str, str]:
     return _pair(base or f"{_PREFIXES[symbol[0]]}{_BASES[symbol[1:]]}")
 
 
-def _powers(symbol: str, name: str) -> dict[str, tuple[str, str]]:
-    square, cube = _pair(f"square {name}"), _pair(f"cubic {name}")
-    if name == "foot":
-        square, cube = ("square foot", "square feet"), ("cubic foot", "cubic feet")
-    powers = {f"{symbol}²": square, f"{symbol}2": square, f"{symbol}³": cube, f"{symbol}3": cube}
-    return {**powers, f"{symbol}^2": square, f"{symbol}^3": cube, f"sq {symbol}": square}
+def _powers(symbol: str, one: str, several: str = "") -> dict[str, tuple[str, str]]:
+    several = several or f"{one}s"
+    square = (f"square {one}", f"square {several}")
+    cube = (f"cubic {one}", f"cubic {several}")
+    powers = {f"{symbol}²": square, f"{symbol}2": square, f"sq {symbol}": square}
+    return {**powers, f"{symbol}³": cube, f"{symbol}3": cube}
 
 
 def _rates(symbol: str) -> dict[str, tuple[str, str]]:
@@ -149,8 +149,8 @@ UNITS: Final[dict[str, tuple[str, str]]] = {
     **_powers("km", "kilometer"),
     **_powers("cm", "centimeter"),
     **_powers("mm", "millimeter"),
-    **_powers("ft", "foot"),
-    **_powers("in", "inch"),
+    **_powers("ft", "foot", "feet"),
+    **_powers("in", "inch", "inches"),
     **_powers("mi", "mile"),
     **{
         unit: rate

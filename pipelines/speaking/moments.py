@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Final
 
 from pipelines.speaking.abbreviations import ends_here
 from pipelines.speaking.numbers import cardinal, ordinal, plural, year
+from pipelines.speaking.rules import Rule, applied, rule
 
 _MONTHS: Final = (
     *("January", "February", "March", "April", "May", "June", "July", "August", "September"),
@@ -72,22 +74,7 @@ _DURATION: Final = re.compile(r"\b([0-9]+)\s?h\s?([0-9]{1,2})\s?m(?:in)?\b")
 
 def spoken(text: str, *, day_first: bool) -> str:
     """``text`` with its dates and times in words. ``day_first``: 3/4 is the third of April."""
-    text = _DAY_RANGE.sub(lambda found: f"{_DAYS[found[1]]} to {_DAYS[found[2]]}", text)
-    text = _DAY_OF_DATE.sub(lambda found: _DAYS[found[1]], text)
-    text = _ISO.sub(_iso, text)
-    text = _NUMERIC.sub(lambda found: _numeric(found, day_first), text)
-    text = _SHORT_DATE.sub(lambda found: _short(found, day_first), text)
-    if not day_first:
-        text = _LONE_DATE.sub(lambda found: _date(int(found[1]), int(found[2])), text)
-    text = _MONTH_FIRST.sub(_month_first, text)
-    text = _DAY_FIRST.sub(_day_first, text)
-    text = _MONTH_YEAR.sub(lambda found: f"{_month(found[1])} {year(int(found[2]))}", text)
-    text = _DECADE.sub(_decade, text)
-    if "m" in text or "M" in text:
-        text = _TWELVE.sub(_twelve, text)
-    if ":" in text:
-        text = _TWENTY_FOUR.sub(_twenty_four, _TIME_RANGE.sub(" to ", text))
-    return _DURATION.sub(_duration, text)
+    return applied(_RULES_DAY_FIRST if day_first else _RULES_MONTH_FIRST, text)
 
 
 def _month(name: str) -> str:
@@ -141,11 +128,10 @@ def _day_first(found: re.Match[str]) -> str:
 
 
 def _decade(found: re.Match[str]) -> str:
-    if found[2] == "00":
-        return f"{year(int(found[1] + '00'))}s" if found[1] else found[0]
-    if found[2] == "10" and not found[1]:
-        return found[0]
-    return f"{cardinal(int(found[1])) + ' ' if found[1] else ''}{plural(cardinal(int(found[2])))}"
+    century, tens = found[1], found[2]
+    if tens == "00":
+        return f"{year(int((century or '20') + tens))}s"
+    return f"{cardinal(int(century)) + ' ' if century else ''}{plural(cardinal(int(tens)))}"
 
 
 def _twelve(found: re.Match[str]) -> str:
@@ -180,3 +166,34 @@ def _duration(found: re.Match[str]) -> str:
         f"{cardinal(hours)} hour{'' if hours == 1 else 's'} "
         f"{cardinal(minutes)} minute{'' if minutes == 1 else 's'}"
     )
+
+
+_DATED: Final = "[JFMASOND](?:an|eb|ar|pr|ay|un|ul|ug|ep|ct|ov|ec)"
+
+
+def _rules(day_first: bool) -> tuple[Rule, ...]:
+    lone = rule("[0-9]/[0-9]", _LONE_DATE, lambda found: _date(int(found[1]), int(found[2])))
+    return (
+        rule(
+            r"[a-z]\.?\s?[–-]\s?[MTWFS]",
+            _DAY_RANGE,
+            lambda found: f"{_DAYS[found[1]]} to {_DAYS[found[2]]}",
+        ),
+        rule("[MTWFS](?:on|ue|ed|hu|ri|at|un)", _DAY_OF_DATE, lambda found: _DAYS[found[1]]),
+        rule("[0-9]-[0-9]", _ISO, _iso),
+        rule("[0-9][/.-][0-9]{1,2}[/.-][0-9]", _NUMERIC, partial(_numeric, day_first=day_first)),
+        rule("[0-9]/[0-9]", _SHORT_DATE, partial(_short, day_first=day_first)),
+        *(() if day_first else (lone,)),
+        rule(_DATED, _MONTH_FIRST, _month_first),
+        rule(_DATED, _DAY_FIRST, _day_first),
+        rule(_DATED, _MONTH_YEAR, lambda found: f"{_month(found[1])} {year(int(found[2]))}"),
+        rule("0['’]?s", _DECADE, _decade),
+        rule(r"[0-9]\s?[aApP]\.?\s?[mM]", _TWELVE, _twelve),
+        rule("[0-9]:[0-5]", _TIME_RANGE, " to "),
+        rule("[0-9]:[0-5]", _TWENTY_FOUR, _twenty_four),
+        rule(r"[0-9]\s?h\s?[0-9]", _DURATION, _duration),
+    )
+
+
+_RULES_DAY_FIRST: Final = _rules(day_first=True)
+_RULES_MONTH_FIRST: Final = _rules(day_first=False)

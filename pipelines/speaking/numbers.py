@@ -78,7 +78,7 @@ def decimal(text: str) -> str:
 def year(number: int) -> str:
     """As years are said: "nineteen oh five", "two thousand one", "twenty twenty-six"."""
     century, rest = divmod(number, 100)
-    if not 11 <= century <= 99 or (century % 10 == 0 and rest < 10):
+    if not 10 <= century <= 99 or (century % 10 == 0 and rest < 10):
         return cardinal(number)
     if rest == 0:
         return f"{cardinal(century)} hundred"

@@ -90,6 +90,41 @@ async def test_speech_goes_in_and_audio_and_captions_come_out(page: Page, server
     assert page.problems == []
 
 
+async def test_the_page_says_which_models_answer(page: Page, server):
+    await page.goto(server)
+    await expect(page.locator("#server")).to_have_text(
+        "scripted hears, scripted answers, scripted speaks"
+    )
+    await expect(page.locator("#demonstration")).to_be_hidden()
+    assert page.problems == []
+
+
+async def test_a_model_for_show_is_called_that(page: Page, server):
+    async def small(route):
+        await route.fulfill(json={"status": "ready", "model": "antiphon/moonshine+smollm2+hibari"})
+
+    await page.route("**/ready", small)
+    await page.goto(server)
+    await expect(page.locator("#server")).to_contain_text("smollm2 answers")
+    await expect(page.locator("#demonstration")).to_contain_text("demonstration model")
+    assert page.problems == []
+
+
+async def test_who_is_not_heard_sees_an_orb_that_does_not_listen(page: Page, server):
+    tone = "getComputedStyle(document.body).getPropertyValue('--tone')"
+    await page.goto(server)
+    refuse = "async () => { throw new Error('none is here') }"
+    await page.evaluate(f"void (navigator.mediaDevices.getUserMedia = {refuse})")
+    idle = await page.evaluate(tone)
+    await page.click("#orb")
+    await expect(page.locator("#notice")).to_have_text(
+        "No microphone: none is here. You can write."
+    )
+    await expect(page.locator("body")).to_have_attribute("data-state", "listening")
+    assert await page.evaluate(tone) == idle
+    assert page.problems == []
+
+
 async def test_escape_silences_the_agent_and_what_was_not_heard_is_cut(page: Page, server):
     await page.goto(server)
     await page.fill("#text", "Hello?")

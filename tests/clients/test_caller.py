@@ -81,7 +81,7 @@ async def test_a_session_that_is_refused_ends_the_call(small_server: Any) -> Non
 
 async def test_a_server_that_hangs_up_is_told(small_server: Any) -> None:
     small_server.hang_up_on_turn = 1
-    with pytest.raises(CallError, match="code 1011: too loud"):
+    with pytest.raises(CallError, match="code 1011: too loud; the server's log says why"):
         async with call_up(small_server.url, {}) as caller:
             await caller.speak(CLIP, 5.0, unwatched)
 

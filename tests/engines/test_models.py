@@ -241,6 +241,12 @@ def test_a_model_is_a_name_of_the_store_a_folder_or_a_name_of_the_hub(tmp_path: 
         models.locate(next(iter(models.catalogue)))
 
 
+@pytest.mark.parametrize("name", ["/models/gone", "./gone/model", "../gone", "~/gone/model"])
+def test_a_folder_that_is_not_there_is_not_looked_for_at_the_hub(tmp_path: Path, name: str) -> None:
+    with pytest.raises(EngineError, match=f"there is no folder {name}: "):
+        ModelStore(tmp_path).locate(name)
+
+
 class FakeHub(ModuleType):
     """huggingface_hub as far as the store knows it."""
 

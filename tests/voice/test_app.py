@@ -11,7 +11,7 @@ import pytest
 
 from engines.placement import Gpu, Inventory
 from engines.ports import EngineError, SpeechRequest
-from voice.app import open_house, warm_up, watch_loop
+from voice.app import engine_path, open_house, warm_up, watch_loop
 from voice.config import ConfigError, load
 from voice.metrics import Metrics
 
@@ -118,6 +118,39 @@ async def test_a_module_of_ones_own_that_is_not_there(own_module: Any) -> None:
     assert "there is no nobody.here" in await refusal("llm.engine=nobody.here")
 
 
+async def test_a_module_in_no_package_is_an_engine_too_after_those_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in ("parrot_of_mine", "scripted"):
+        (tmp_path / f"{name}.py").write_text(OWN_ENGINE)
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    assert engine_path("tts", "parrot_of_mine") == "parrot_of_mine"
+    assert engine_path("tts", "scripted") == "engines.tts.scripted"
+    async with open_house(load(settings=["tts.engine=parrot_of_mine"], scripted=True)) as house:
+        assert type(house.engines.tts).__module__ == "parrot_of_mine"
+
+
+async def test_a_sibling_that_is_missing_is_not_the_engine_itself(own_module: Any) -> None:
+    path = own_module("parrot", "import my_house.par")
+    assert await refusal(f"tts.engine={path}") == (
+        "tts.engine: my_house.parrot needs the package my_house.par, which is not installed"
+    )
+
+
+async def test_all_that_is_wrong_with_engines_is_told_before_any_is_made(
+    own_module: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("voice.packages.version_of", lambda name: "")
+    monkeypatch.setattr("voice.app.make_engine", None)
+    lines = (
+        await refusal("asr.engine=moonshin", "llm.delay=1", "tts.engine=orpheus", "tts.voise=leo")
+    ).splitlines()
+    assert [line.split(":")[0] for line in lines] == ["asr.engine", "llm.delay", "tts.voise"]
+    lines = (await refusal("tts.engine=orpheus", "tts.source=transformers")).splitlines()
+    assert lines[0].startswith("tts: the packages torch, snac, transformers are missing: `")
+
+
 async def test_a_module_that_is_no_engine() -> None:
     assert "os.path is no engine: it needs Options and create" in await refusal(
         "llm.engine=os.path"
@@ -134,7 +167,11 @@ async def test_a_package_that_an_engine_lacks_is_named(own_module: Any) -> None:
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("def create(:", "SyntaxError"), ("raise ZeroDivisionError('oh')", "ZeroDivisionError('oh')")],
+    [
+        ("def create(:", "SyntaxError"),
+        ("raise ZeroDivisionError('oh')", "ZeroDivisionError('oh')"),
+        ("from os import no_such_thing", "ImportError"),
+    ],
 )
 async def test_a_module_that_cannot_be_imported_is_told(
     own_module: Any, text: str, said: str

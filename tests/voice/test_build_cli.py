@@ -114,3 +114,17 @@ def test_a_tiny_whisper_is_built_from_the_command_line(tmp_path):
     status, seen = look("whisper", "--model", str(tmp_path / "tiny"), "--out", str(out))
     assert status == 1
     assert "is there already" in seen
+
+
+@pytest.mark.parametrize(("kind", "word"), [("orpheus", "HF_TOKEN"), ("whisper", "2 GB")])
+def test_help_tells_defaults_and_what_must_be_there(
+    capsys: pytest.CaptureFixture[str], kind: str, word: str
+) -> None:
+    parser = argparse.ArgumentParser()
+    build_cli.add_arguments(parser)
+    with pytest.raises(SystemExit):
+        parser.parse_args([kind, "--help"])
+    said = capsys.readouterr().out
+    assert "(default: cpu)" in said
+    assert "[build]" in said
+    assert word in said

@@ -83,7 +83,7 @@ def test_a_wrong_configuration_is_one_line_and_no_traceback(
     [
         (EngineError("whisper", "unavailable", "no model"), 1, "voice: whisper: no model\n"),
         (OSError("no such port"), 1, "voice: no such port\n"),
-        (KeyboardInterrupt(), 130, ""),
+        (KeyboardInterrupt(), 130, "stopped\n"),
     ],
 )
 def test_what_ends_a_server_is_told(
@@ -186,6 +186,21 @@ def test_help_loads_nothing_that_is_slow() -> None:
     said = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True).stdout
     assert {"argparse", "voice.cli"} <= (loaded := set(said.decode().split()))
     assert slow & loaded == set()
+
+
+def test_an_engine_of_ones_own_is_found_in_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And so is one in a package there, by the command as it is installed."""
+    for name in ("parrot.py", "mine/parrot.py", "json.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("raise RuntimeError('found')")
+    command = Path(sys.executable).parent / "voice"
+    for engine in ("parrot", "mine.parrot"):
+        words = [command, "doctor", "--set", f"tts.engine={engine}", "--json"]
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+        problems = [problem["text"] for problem in json.loads(done.stdout)["problems"]]
+        assert any("RuntimeError('found')" in text for text in problems)
 
 
 def test_a_bug_is_no_line_but_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

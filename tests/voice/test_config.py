@@ -139,6 +139,41 @@ def test_a_wrong_setting_is_named_and_the_nearest_right_one_told(setting: str, w
     assert words in refusal(settings=[setting])
 
 
+@pytest.mark.parametrize(
+    ("setting", "meant"),
+    [
+        ("turns.silence_ms=300", "turns.endpoint.silence_ms"),
+        ("server.speculate=false", "turns.speculate"),
+        ("port=1", "server.port"),
+        ("turns.endpoint.api_keys=k", "server.api_keys"),
+    ],
+)
+def test_a_setting_in_the_wrong_section_is_told_the_right_one(setting: str, meant: str) -> None:
+    assert refusal(settings=[setting]).endswith(f"there is no such setting. Did you mean {meant}?")
+
+
+def test_an_engine_s_name_is_among_what_its_section_knows() -> None:
+    @dataclass(frozen=True)
+    class Options:
+        model: str = ""
+
+    for name, said in (("engin", "Did you mean llm.engine?"), ("zzz", "Known: engine, model")):
+        with pytest.raises(ConfigError) as caught:
+            build(Options, {name: "openai"}, "llm")
+        assert str(caught.value) == f"llm.{name}: there is no such setting. {said}"
+
+
+def test_all_that_is_wrong_is_told_at_once(file: Callable[[str], Path]) -> None:
+    lines = refusal(
+        path=file("[server]\nport = 'high'\nmax_calls = 0"),
+        environment={"VOICE_SERVER_PROT": "1"},
+        settings=["agent.voise=mia", "server.host"],
+    ).splitlines()
+    assert [line.split(":")[0] for line in lines] == [
+        "VOICE_SERVER_PROT", "--set server.host", "server.port", "server.max_calls", "agent.voise",
+    ]  # fmt: skip
+
+
 def test_a_value_is_no_section() -> None:
     assert "--set server.port.x: port is a value, not a section" in refusal(
         settings=["server.port=1", "server.port.x=2"]

@@ -4,7 +4,11 @@ import functools
 import hashlib
 import socket
 import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -14,7 +18,7 @@ from engines.catalogue import Model, ModelFile
 from engines.models import ModelStore
 from engines.placement import Gpu, Inventory, Slice
 from engines.ports import EngineError
-from voice import doctor
+from voice import app, doctor, packages
 from voice.config import ConfigError, load
 from voice.doctor import Report, examine
 
@@ -28,7 +32,7 @@ H200 = Inventory(
     ),
     driver="580.95.05",
 )  # fmt: skip
-SCRIPTED = tuple(f"{kind}.engine=scripted" for kind in ("asr", "llm", "tts"))
+SCRIPTED = ("server.port=0", *(f"{kind}.engine=scripted" for kind in ("asr", "llm", "tts")))
 
 
 @dataclass(frozen=True)
@@ -43,10 +47,16 @@ class GpuOptions(Options):
     device: str = "cuda"
 
 
+@dataclass(frozen=True)
+class WireOptions(Options):
+    base_url: str = ""
+    api_key: str = ""
+
+
 @pytest.fixture(autouse=True)
 def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Modules of engines: ``made_up.gpu``, and ``made_up.ears`` that needs no model. What was
-    made and closed."""
+    """Modules of engines: ``made_up.gpu``, ``made_up.ears`` that needs no model, ``made_up.wire``
+    that calls a server. What was made and closed."""
     story: list[str] = []
 
     async def close() -> None:
@@ -66,6 +76,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         ("made_up", Options),
         ("made_up.gpu", GpuOptions),
         ("made_up.ears", Options),
+        ("made_up.wire", WireOptions),
     ):
         module = ModuleType(name)
         vars(module).update(Options=options, create=create)
@@ -76,8 +87,9 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.fixture
 def versions(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """The optional packages that are installed."""
-    known = {"torch": "2.9.0", "snac": "1.2.1", "pyzmq": "27", "nvidia-ml-py": "13"}
-    monkeypatch.setattr(doctor, "_version", lambda name: known.get(name, ""))
+    known = {"torch": "2.9.0", "snac": "1.2.1", "nvidia-ml-py": "13"}
+    for module in (doctor, packages):
+        monkeypatch.setattr(module, "version_of", lambda name: known.get(name, ""))
     return known
 
 
@@ -112,7 +124,7 @@ def test_engines_are_made_as_the_server_would_and_let_go(versions, made) -> None
 
 
 def test_models_that_are_missing_are_fetched_by_one_command(tmp_path: Path, versions) -> None:
-    report = examine(load(settings=(f"models_dir={tmp_path}",)), NO_GPU)
+    report = examine(load(settings=("server.port=0", f"models_dir={tmp_path}")), NO_GPU)
     [problem] = report.problems
     assert problem.text == "3 models are not in place"
     [command] = problem.commands
@@ -145,9 +157,17 @@ def test_a_model_in_place_is_ready(tmp_path: Path, versions, monkeypatch) -> Non
 
 
 def test_a_model_of_ones_own_is_a_folder_and_another_a_name(tmp_path: Path, versions) -> None:
-    for model, state in ((str(tmp_path), "folder"), ("somebody/some-model", "named")):
+    for model, state in (
+        (str(tmp_path), "folder"),
+        ("somebody/some-model", "named"),
+        (f"{tmp_path}/gone", "no folder"),
+    ):
         report = look("tts.engine=made_up.gpu", f"tts.model={model}", there=H200)
         assert engine(report, "tts").models == (doctor.ModelState(model, state),)
+    assert texts(report) == [
+        f"tts: there is no folder {tmp_path}/gone: see to the path, or mount it"
+    ]
+    assert not engine(report, "tts").ready
 
 
 def test_a_plan_that_works_has_processes_and_needs_their_packages(versions) -> None:
@@ -155,7 +175,6 @@ def test_a_plan_that_works_has_processes_and_needs_their_packages(versions) -> N
     assert report.starts
     assert engine(report, "asr").places == ("1g.18gb", "1g.18gb")
     needed = {package.name: package.needed_by for package in report.packages}
-    assert needed["pyzmq"] == ("asr", "llm")
     assert needed["nvidia-ml-py"] == ("asr",)
     assert needed["torch"] == ()
 
@@ -179,9 +198,11 @@ def test_a_plan_without_a_gpu_says_why_there_is_none(versions) -> None:
 
 
 def test_packages_that_a_plan_needs_and_lacks_are_told(versions) -> None:
-    del versions["pyzmq"]
-    report = look("placement.asr=cpu")
-    assert texts(report) == ["asr: the package pyzmq is missing: `pip install pyzmq`"]
+    del versions["nvidia-ml-py"]
+    report = look("placement.asr=1g.18gb", there=H200)
+    [text] = texts(report)
+    assert text.startswith("asr: the package nvidia-ml-py is missing: `")
+    assert text.endswith("-m pip install nvidia-ml-py`")
     assert not engine(report, "asr").ready
 
 
@@ -202,20 +223,22 @@ def test_a_package_that_keeps_an_engine_from_being_imported_is_told_once(
         cause = ModuleNotFoundError("No module named 'torch'", name="torch")
         raise ConfigError("tts.engine: orpheus needs the package torch") from cause
 
-    module = doctor.engine_module
+    module = app.engine_module
     monkeypatch.setattr(
-        doctor,
+        app,
         "engine_module",
         lambda kind, s: fail(kind, s) if s.engine == "orpheus" else module(kind, s),
     )
     del versions["torch"]
     report = look("tts.engine=orpheus", there=H200)
-    assert texts(report) == ["tts: the package torch is missing: `pip install torch`"]
+    [text] = texts(report)
+    assert text.startswith("tts: the package torch is missing: `")
+    assert "[orpheus]" in text
     assert not engine(report, "tts").ready
 
 
 def test_a_torch_built_for_cpus_is_no_use_on_a_gpu(versions, monkeypatch) -> None:
-    monkeypatch.setattr(doctor, "_NEEDS", {"tts.made_up.gpu": ("torch",)})
+    monkeypatch.setattr(packages, "_NEEDS", {"tts.made_up.gpu": ("torch",)})
     versions["torch"] = "2.9.0+cpu"
     [text] = texts(look("tts.engine=made_up.gpu", there=H200))
     assert "torch 2.9.0+cpu is built for CPUs" in text
@@ -282,17 +305,73 @@ def test_a_server_open_to_all_would_not_start(versions) -> None:
     assert "VOICE_API_KEYS" in text
 
 
+def test_a_port_that_is_taken_is_in_the_way(versions) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        [text] = texts(look(f"server.port={port}"))
+    assert text.startswith(f"cannot listen on 127.0.0.1:{port}: ")
+
+
+@pytest.fixture
+def model_server() -> Iterator[Callable[[int], str]]:
+    """Starts a server that answers every request with a status; gives its base_url."""
+    with ExitStack() as stack:
+
+        def start(status: int) -> str:
+            class Answers(BaseHTTPRequestHandler):
+                def do_GET(self) -> None:
+                    self.send_response(status)
+                    self.end_headers()
+
+                def log_message(self, *said: object) -> None:
+                    pass
+
+            server = stack.enter_context(HTTPServer(("127.0.0.1", 0), Answers))
+            thread = threading.Thread(target=server.serve_forever)
+            thread.start()
+            stack.callback(thread.join)
+            stack.callback(server.shutdown)
+            return f"http://127.0.0.1:{server.server_port}/v1"
+
+        yield start
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [(200, ""), (404, ""), (401, "refuses the key (HTTP 401)"), (503, "answers HTTP 503")],
+)
+def test_a_server_that_an_engine_calls_must_answer(
+    versions, model_server: Callable[[int], str], status: int, said: str
+) -> None:
+    url = model_server(status)
+    found = texts(look("llm.engine=made_up.wire", f"llm.base_url={url}", "llm.api_key=k"))
+    assert len(found) == bool(said)
+    assert all(text.startswith(f"llm: {url} ") and said in text for text in found)
+
+
+def test_a_server_that_is_down_is_in_the_way_of_those_who_call_it(versions) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+    settings = ("tts.engine=made_up.wire", f"tts.base_url={url}")
+    [text] = texts(look(*settings))
+    assert text.startswith(f"tts: nothing answers at {url} (")
+    assert "[tts] base_url" in text
+    assert not engine(look(*settings), "tts").ready
+    assert len(texts(look(*settings, "tts.source=completions"))) == 1
+    assert look(*settings, "tts.source=another").starts  # which takes its tokens elsewhere
+    assert texts(look("tts.engine=made_up.wire", "tts.base_url=nonsense")) == [
+        "tts: [tts] base_url must look like http://HOST:PORT/v1"
+    ]
+
+
+def test_all_that_is_wrong_in_a_configuration_is_told_apart() -> None:
+    assert texts(examine(ConfigError("a: wrong\nb: wrong"), NO_GPU)) == ["a: wrong", "b: wrong"]
+
+
 def test_a_configuration_that_cannot_be_read_is_one_problem_of_a_whole_report() -> None:
     report = examine(ConfigError("serverr: there is no such setting"), H200)
     assert not report.starts
     assert texts(report) == ["serverr: there is no such setting"]
     assert report.engines == ()
     assert report.inventory is H200
-    assert len(report.packages) == len(doctor.EXTRAS)
-
-
-def test_versions_come_from_what_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert doctor._version("msgspec")[0].isdigit()
-    assert doctor._version("no-such-package") == ""
-    assert doctor._version("no_such_package") == ""
-    assert doctor._version("voice") == "of no known version"
+    assert len(report.packages) == len(packages.EXTRAS)

@@ -13,6 +13,7 @@ from rich.console import Console
 from voice import doctor_cli
 
 SCRIPTED = [
+    "--set", "server.port=0",
     "--set", "asr.engine=scripted", "--set", "llm.engine=scripted", "--set", "tts.engine=scripted",
     "--set", "vad.engine=engines.asr.scripted",
 ]  # fmt: skip
@@ -49,8 +50,11 @@ def test_without_a_gpu_it_says_why_and_that_the_server_would_start(width: int) -
     status, said = voice_doctor(*SCRIPTED, width=width)
     assert status == 0
     assert "none: NVIDIA's driver is not installed here" in said
-    assert said.splitlines()[-1] == "`voice serve` would start with this configuration."
+    first, second = said.splitlines()[:2]
+    assert first == "Nothing is in the way of `voice serve`."
+    assert second.strip() == "Not tried: loading the models, and whether they fit into memory."
     assert "Placement" not in said
+    assert "Packages" not in said
     assert max(map(len, said.splitlines())) <= width
 
 
@@ -73,13 +77,14 @@ def test_seven_slices_stand_in_rows_with_whole_uuids(nvml, width: int) -> None:
     assert max(map(len, said.splitlines())) <= width
 
 
-def test_a_half_made_plan_ends_with_commands_that_are_not_wrapped(nvml) -> None:
+def test_a_half_made_plan_begins_with_commands_that_are_not_wrapped(nvml) -> None:
     nvml.pretend(gpus=[nvml.h200(*["1g.18gb"] * 7)])
     status, said = voice_doctor(*SCRIPTED, *placed(asr="1g.18gb", tts="3g.71gb"), width=60)
     assert status == 1
     assert "missing: there is none" in said
-    end = said.index("`voice serve` would not start: 1 thing stands in its way.")
-    assert [line.strip() for line in said[end:].splitlines()[1:]] == [
+    verdict, *lines = said.splitlines()[:6]
+    assert verdict == "`voice serve` would not start: 1 thing stands in its way."
+    assert [line.strip() for line in lines] == [
         "1. placement: tts on 3g.71gb: there is none",
         "# To cut GPU 0 (NVIDIA H200) anew, which ends whatever runs on its slices:",
         "sudo nvidia-smi mig -i 0 -dci",
@@ -105,10 +110,10 @@ def test_gpus_that_are_not_cut_or_cannot_be_say_so(nvml) -> None:
 
 
 def test_models_are_told_with_their_state_and_the_command(tmp_path: Path) -> None:
-    status, said = voice_doctor("--set", f"models_dir={tmp_path}", width=120)
+    status, said = voice_doctor("--set", f"models_dir={tmp_path}", *SCRIPTED[:2], width=120)
     assert status == 1
     assert "moonshine-tiny-en (missing)" in said
-    assert "see below" in said
+    assert "see above" in said
     assert (
         f"     voice models pull silero-vad moonshine-tiny-en smollm2-135m --folder {tmp_path}\n"
         in said
@@ -118,18 +123,31 @@ def test_models_are_told_with_their_state_and_the_command(tmp_path: Path) -> Non
 def test_a_file_that_is_not_there_leaves_the_rest_of_the_report(tmp_path: Path) -> None:
     status, said = voice_doctor("--config", str(tmp_path / "voice.toml"), width=300)
     assert status == 1
-    assert "Optional packages" in said
+    assert "Machine" in said
     assert "Engines" not in said
     assert "would not start: 1 thing stands in its way." in said
-    assert "1. " in said.splitlines()[-1]
+    assert "1. " in said.splitlines()[1]
     assert "voice.toml: cannot be read" in said
 
 
 def test_missing_packages_say_how_to_get_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("voice.doctor._version", lambda name: "")
-    _, said = voice_doctor(*SCRIPTED, *placed(asr="cpu"), width=120)
-    assert "pyannote.audio   missing  telling speakers apart: `pip install pyannote.audio`" in said
-    assert "1. asr: the package pyzmq is missing: `pip install pyzmq`" in said
+    monkeypatch.setattr("voice.packages.version_of", lambda name: "")
+    _, said = voice_doctor(*SCRIPTED, *placed(asr="gpu0"), width=300)
+    assert "nvidia-ml-py  missing  listing GPUs, [placement] on them" in said
+    assert "asr: the package nvidia-ml-py is missing: `" in said
+    assert "torch" not in said  # no engine here wants it
+
+
+def test_what_only_a_start_can_tell_is_said(tmp_path: Path) -> None:
+    named = ["--set", "asr.engine=whisper", "--set", "asr.model=/nowhere/at/all"]
+    status, said = voice_doctor(*SCRIPTED, *named, width=200)
+    assert status == 1
+    assert "/nowhere/at/all (no such folder)" in said
+    named = ["--set", "tts.engine=orpheus", "--set", f"tts.model={tmp_path}"]
+    device = ["--set", "tts.source=transformers", "--set", "tts.device=cpu"]
+    status, said = voice_doctor(*SCRIPTED, *named, *device, width=200)
+    assert status == 0
+    assert "nor whether a hub or a server has hubertsiuzdak/snac_24khz." in said.splitlines()[1]
 
 
 def test_json_holds_all_of_it(nvml) -> None:

@@ -115,6 +115,16 @@ async def test_a_port_that_is_taken_is_named(deaf: str, told: list[str]) -> None
     assert told == []
 
 
+async def test_a_wrong_setting_is_told_before_a_port_that_is_taken(
+    deaf: str, told: list[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        settings = [deaf, f"server.port={port}", "llm.engin=x"]
+        with pytest.raises(ConfigError, match=r"Did you mean llm\.engine"):
+            await server.serve(load(settings=settings, scripted=True), told.append)
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "voice.example"])
 def test_an_open_door_needs_a_key(host: str) -> None:
     with pytest.raises(ConfigError, match="VOICE_API_KEYS"):
@@ -144,14 +154,14 @@ async def test_it_takes_no_calls_before_its_models_are_warm(
     deaf: str, told: list[str], monkeypatch: pytest.MonkeyPatch, eventually: Any
 ) -> None:
     warm, ports = asyncio.Event(), []
-    warm_up, listen = server.warm_up, server._listen
+    warm_up, listen = server.warm_up, server.listen
 
     async def wait_and_warm_up(house: House, tell: Callable[[str], None]) -> None:
         await warm.wait()
         await warm_up(house, tell)
 
     monkeypatch.setattr(server, "warm_up", wait_and_warm_up)
-    monkeypatch.setattr(server, "_listen", lambda config: ports.append(listen(config)) or ports[-1])
+    monkeypatch.setattr(server, "listen", lambda config: ports.append(listen(config)) or ports[-1])
     config = load(settings=[deaf, "server.port=0"], scripted=True)
     task = asyncio.create_task(server.serve(config, told.append))
     await eventually(lambda: bool(told))

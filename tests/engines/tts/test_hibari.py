@@ -58,6 +58,15 @@ async def test_hibari_speaks_a_phrase_at_once_and_at_24_khz():
     assert lead_ms(pcm) <= 25
 
 
+async def test_a_voice_that_it_does_not_have_is_told_once(caplog):
+    caplog.set_level("INFO")
+    engine = plugin.create(Options(), models=None)
+    for voice in (None, "hibari", "alloy", "alloy", "mia"):
+        engine.open(SpeechRequest("Hello.", voice=voice))
+    await engine.close()
+    assert caplog.messages == ["hibari has one voice, which speaks for 'alloy' and any other"]
+
+
 @pytest.mark.engine
 async def test_hibari_gives_each_sentence_as_it_is_ready():
     async with warm() as engine:

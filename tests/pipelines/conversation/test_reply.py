@@ -110,6 +110,44 @@ async def test_the_voice_is_asked_as_the_plan_says() -> None:
         assert request.priority is Priority.SPECULATIVE
 
 
+async def test_what_is_written_is_told_and_its_spoken_form_is_said() -> None:
+    voice = Voice(Pcm.silence(40, 24_000))
+    script = "**Sure.** It costs $5.20.\n```py\nx = 1\n```\nSo <laugh> 😀 it is.\n"
+    outputs = await outputs_of(
+        ScriptedLlm(LlmOptions(script=tokens_of(script))),
+        voice,
+        replace(PLAN, language="en-GB"),
+    )
+    written = [output.text for output in outputs if isinstance(output, ReplyText)]
+    assert "".join(written) == script
+    assert [request.text for request in voice.requests] == [
+        "Sure.",
+        "It costs five dollars and twenty cents.",
+        "A block of code.",
+        "So <laugh> it is.",
+    ]
+
+
+async def test_a_reply_is_read_in_its_language() -> None:
+    voice = Voice(Pcm.silence(40, 24_000))
+    script = (ScriptedLlm(LlmOptions(script=("Ja.\n```\nx\n```\n",))), voice)
+    await outputs_of(*script, replace(PLAN, language="de"))
+    assert [request.text for request in voice.requests] == ["Ja.", "Ein Stück Code."]
+
+
+async def test_phrases_come_out_as_loud_as_one_another() -> None:
+    class Uneven(Voice):
+        async def _speak(self) -> AsyncIterator[Pcm]:
+            level = (4_000, 2_800)[len(self.requests) % 2]
+            yield Pcm(np.tile(np.array([level, -level], np.int16), 6_000), 24_000)
+
+    script = ScriptedLlm(LlmOptions(script=("One.\n" * 12,)))
+    outputs = await outputs_of(script, Uneven())
+    levels = [np.abs(o.pcm.samples).max() for o in outputs if isinstance(o, ReplyAudio)]
+    assert levels[0] == 2_800
+    assert max(levels[-4:]) < 1.15 * min(levels[-4:])
+
+
 async def test_audio_goes_out_in_short_slices_and_whole() -> None:
     samples = np.arange(24_000, dtype=np.int16)
     outputs = await outputs_of(
