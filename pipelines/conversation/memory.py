@@ -210,19 +210,19 @@ def fitted(messages: Sequence[Message], room: int) -> tuple[Message, ...]:
     Turns are left out by the quarter of the room at a time: if it were one at a time, the prompt
     would begin differently in each turn, and nothing of it could be taken from a cache.
     """
-    left = list(messages)
-    over = tokens_of(left) - room
+    over = tokens_of(messages) - room
     if over <= 0:
         return tuple(messages)
     step = max(room // 4, 1)
     over = -(-over // step) * step
-    *turns, _ = _turns(left)
+    *turns, _ = _turns(messages)
+    gone = set[int]()
     for turn in turns:
         if over <= 0:
             break
         over -= tokens_of(turn)
-        gone = set(map(id, turn))
-        left = [message for message in left if id(message) not in gone]
+        gone |= set(map(id, turn))
+    left = [message for message in messages if id(message) not in gone]
     return tuple(_shortened(left, room))
 
 
