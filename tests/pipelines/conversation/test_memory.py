@@ -322,6 +322,15 @@ async def test_a_short_call_is_read_as_it_is(remembering: Remembering) -> None:
     )
 
 
+async def test_no_notes_are_taken_of_the_last_turns_however_long_they_are(
+    remembering: Remembering,
+) -> None:
+    remembering.talk(*range(KEPT_TURNS), text="x" * 400)
+    remembering.memory.maintain(SETTINGS)
+    await asyncio.sleep(0)
+    assert remembering.scribe.requests == []
+
+
 async def test_notes_stand_for_the_old_turns(remembering: Remembering) -> None:
     remembering.talk(*range(9))
     before = remembering.read()
