@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from engines.asr import moonshine
 from engines.audio import Pcm, Samples
+from engines.end_of_turn import smart_turn
 from engines.models import ModelStore
 from engines.ports import Asr, AsrRequest, EndOfTurn, SpeechRequest, TurnRequest, Vad
 from engines.tts import hibari
-from engines.turns import smart_turn
 from engines.vad import silero
 from engines.vad.ears import levels_db
 from loadtest.speech import RATE, Recording

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import engines
 from engines.models import ModelStore
+from engines.ports import EndOfTurn, EngineError
 from engines.remote.spec import EngineSpec, Kind, Place
 from engines.vad.ears import Ears
 from pipelines.conversation.ports import Engines
-from voice.config import ENGINES, Config, ConfigError, EngineConfig, Faults, build
+from voice.config import ENGINES, NO_ENGINE, Config, ConfigError, EngineConfig, Faults, build
 from voice.house import House
 from voice.metrics import Metrics
 from voice.packages import faults, needs_of, packages
@@ -51,11 +52,14 @@ async def open_house(config: Config) -> AsyncIterator[House]:
             )
             stack.push_async_callback(engine.close)
             made[kind] = engine
+        judge = _make_judge(config.end_of_turn, models)
+        if judge is not None:
+            stack.push_async_callback(judge.close)
         ears = Ears(make_engine("vad", config.vad, models))
         metrics = Metrics()
         metrics.watch_ears(ears)
         metrics.watch_engines(made)
-        house = House(config, Engines(ears, **made), metrics)
+        house = House(config, Engines(ears, **made, end_of_turn=judge), metrics)
         stack.push_async_callback(asyncio.to_thread, house.records.close)
         yield house
 
@@ -68,7 +72,7 @@ def check_engines(config: Config) -> None:
     """
     found, needed = Faults(), dict[str, list[str]]()
     wanted, shared = config.placement.wanted(), config.placement.shared()
-    for kind in ("vad", *ENGINES):
+    for kind in engine_kinds(config):
         if kind in shared and kind not in wanted:
             continue
         with found.kept():
@@ -79,13 +83,21 @@ def check_engines(config: Config) -> None:
     found.tell()
 
 
+def engine_kinds(config: Config) -> tuple[str, ...]:
+    """The sections of the engines that a configuration has."""
+    judge = () if config.end_of_turn.engine == NO_ENGINE else ("end_of_turn",)
+    return ("vad", *judge, *ENGINES)
+
+
 async def warm_up(house: House, told: Callable[[str], None]) -> None:
     """Load every model and run it once; then the house is ready. ``told`` is given a line for
     each. Raises EngineError."""
     loop = asyncio.get_running_loop()
-    for kind in ENGINES:
-        began = loop.time()
-        await getattr(house.engines, kind).warm_up()
+    for kind in ("end_of_turn", *ENGINES):
+        began, engine = loop.time(), getattr(house.engines, kind)
+        if engine is None:
+            continue
+        await engine.warm_up()
         name = getattr(house.config, kind).engine
         told(f"{kind}  {name}  warm in {loop.time() - began:.1f} s")
     house.ready = True
@@ -132,6 +144,18 @@ def make_engine(kind: str, config: EngineConfig, models: ModelStore) -> Any:
     """An engine from its module: ``create(options, models)``."""
     module = engine_module(kind, config)
     return module.create(build(module.Options, config.options, kind), models)
+
+
+def _make_judge(config: EngineConfig, models: ModelStore) -> EndOfTurn | None:
+    """What tells by its sound whether a turn is over. Calls can do without."""
+    if config.engine == NO_ENGINE:
+        return None
+    try:
+        judge: EndOfTurn = make_engine("end_of_turn", config, models)
+    except EngineError as error:
+        logger.warning("turns are judged by their words alone: %s", error.message)
+        return None
+    return judge
 
 
 def options_of(kind: str, config: EngineConfig) -> tuple[Any, tuple[str, ...]]:

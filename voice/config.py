@@ -26,6 +26,8 @@ T = TypeVar("T")
 
 PREFIX: Final = "VOICE_"
 ENGINES: Final = ("asr", "llm", "tts")
+NO_ENGINE: Final = "none"
+"""The name for no engine, where one may be missing: ``end_of_turn``."""
 """The sections of the models that can be scripted."""
 
 
@@ -150,6 +152,7 @@ class Config:
     turns: TurnSettings = field(default_factory=TurnSettings)
     vad: EngineConfig = field(default_factory=lambda: EngineConfig("silero"))
     asr: EngineConfig = field(default_factory=lambda: EngineConfig("moonshine"))
+    end_of_turn: EngineConfig = field(default_factory=lambda: EngineConfig("smart_turn"))
     llm: EngineConfig = field(default_factory=lambda: EngineConfig("smollm2"))
     tts: EngineConfig = field(default_factory=lambda: EngineConfig("hibari"))
     placement: PlacementConfig = field(default_factory=PlacementConfig)
@@ -182,6 +185,7 @@ def load(
                 _put(merged, _path_of(variable), value, variable)
     if scripted:
         merged |= {kind: {"engine": "scripted"} for kind in ENGINES}
+        merged["end_of_turn"] = {"engine": NO_ENGINE}
     for setting in settings:
         with faults.kept():
             name, value = _split(setting)
@@ -296,7 +300,7 @@ def _near(name: str, known: Iterable[str], where: str) -> str:
     if elsewhere:
         [nearest] = difflib.get_close_matches(f"{where}.{name}", elsewhere, n=1, cutoff=0.0)
         return f" Did you mean {nearest}?"
-    own = {*known, "engine"} if where in ("vad", *ENGINES) else known
+    own = {*known, "engine"} if where in ("vad", "end_of_turn", *ENGINES) else known
     return _nearest(name, own, f"{where}." if where else "")
 
 

@@ -18,8 +18,8 @@ from engines.models import ModelStore, is_path
 from engines.placement import Inventory, Plan, draft
 from engines.ports import EngineError
 from engines.remote.endpoints import is_listening
-from voice.app import make_engine, options_of
-from voice.config import ENGINES, Config, ConfigError, EngineConfig
+from voice.app import engine_kinds, make_engine, options_of
+from voice.config import Config, ConfigError, EngineConfig
 from voice.packages import (
     NVML,
     TENSORRT_LLM,
@@ -156,7 +156,7 @@ class _Check:
 async def _check(config: Config, models: ModelStore, inventory: Inventory) -> list[_Check]:
     wanted, shared = config.placement.wanted(), config.placement.shared()
     checks = []
-    for kind in ("vad", *ENGINES):
+    for kind in engine_kinds(config):
         section, places = getattr(config, kind), wanted.get(kind, ())
         if kind in shared and not places:  # whoever keeps it has all that it needs
             checks.append(_Check(kind, section.engine, shared[kind], (), (), ()))
@@ -209,7 +209,7 @@ async def _trial(kind: str, section: EngineConfig, models: ModelStore) -> str:
         return f"{kind}: {section.engine} cannot be made: {error}"
     except Exception as error:  # noqa: BLE001 - a bug of one engine, and the rest is to be told
         return f"{kind}: {section.engine} cannot be made, by a bug of its own: {error!r}"
-    if kind in ENGINES:
+    if kind != "vad":
         await engine.close()
     return ""
 

@@ -26,14 +26,14 @@ from pipelines.conversation.settings import TurnSettings
 
 @dataclass(frozen=True, slots=True)
 class Engines:
-    """What a call is served by; shared by all calls. ``turns`` judges by its sound whether a turn
-    is over, where there is something that can."""
+    """What a call is served by; shared by all calls. ``end_of_turn`` judges by its sound whether a
+    turn is over, where there is something that can."""
 
     ears: Ears
     asr: Asr
     llm: Llm
     tts: Tts
-    turns: EndOfTurn | None = None
+    end_of_turn: EndOfTurn | None = None
 
 
 @dataclass(frozen=True, slots=True)

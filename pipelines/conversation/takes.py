@@ -77,7 +77,7 @@ class Takes:
             pcm, settings.language, self._prompt(settings), _PRIORITIES[purpose], self._call_id
         )
         running = [self._tasks.create_task(self._listen(take, request, profile))]
-        if purpose == "ahead" and profile and self._engines.turns is not None:
+        if purpose == "ahead" and profile and self._engines.end_of_turn is not None:
             running.append(self._tasks.create_task(self._judge(take, pcm)))
         self._running[take] = running
         running[0].add_done_callback(lambda _: self._running.pop(take, None))
@@ -143,10 +143,10 @@ class Takes:
 
     async def _judge(self, take: int, pcm: Pcm) -> None:
         """Ask how surely the turn is over. An opinion that fails is none: the words still count."""
-        assert self._engines.turns is not None
+        assert self._engines.end_of_turn is not None
         last = Pcm(pcm.samples[-JUDGED_MS * pcm.rate // 1000 :], pcm.rate)
         try:
-            async with self._engines.turns.open(TurnRequest(last, self._call_id)) as opinions:
+            async with self._engines.end_of_turn.open(TurnRequest(last, self._call_id)) as opinions:
                 async for probability in opinions:
                     self._happen(EndJudged(take, probability))
         except EngineError as error:

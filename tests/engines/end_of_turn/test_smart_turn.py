@@ -7,9 +7,9 @@ import pytest
 import pytest_asyncio
 
 from engines.audio import Pcm
+from engines.end_of_turn.smart_turn import WEIGHTS_FILE, Options, create, features
 from engines.models import ModelMissing, ModelStore
 from engines.ports import EngineError, TurnRequest
-from engines.turns.smart_turn import WEIGHTS_FILE, Options, create, features
 from loadtest.speech import Recording, recordings
 
 RATE = 16_000
@@ -110,7 +110,7 @@ class TestRealSmartTurn:
 
     async def test_a_failure_of_the_runtime_is_told_as_ours(self, turns, monkeypatch):
         wrong = np.zeros((80, 7), np.float32)
-        monkeypatch.setattr("engines.turns.smart_turn.features", lambda _: wrong)
+        monkeypatch.setattr("engines.end_of_turn.smart_turn.features", lambda _: wrong)
         with pytest.raises(EngineError, match="the model failed") as failed:
             await judge(turns, noise(1))
         assert failed.value.code == "failed"
