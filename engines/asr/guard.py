@@ -3,11 +3,12 @@
 They loop, they say a phrase twice where the padding is short, and over noise they write what
 their training set had under it ("Thank you."). The thresholds for compression, log probability
 and no-speech are those of the Whisper paper's decoding (arXiv 2212.04356, section 4.5); those
-for loudness and pace are ours.
+for loudness, contrast and pace are ours.
 """
 
 from __future__ import annotations
 
+import math
 import re
 import zlib
 from dataclasses import dataclass
@@ -27,6 +28,13 @@ HOPELESS_LOGPROB = -1.5  # tells noise where the model has no no-speech probabil
 MOST_NO_SPEECH = 0.6
 SILENT_DBFS = -60.0
 SOFT_DBFS = -45.0
+# One voice rises and falls: 13 dB or more in a quiet room, 10 or more where the noise is 5 dB
+# below it. Ten people at once never came to more than 9.6, hiss, hum and music to less still.
+EVEN_DB = 8.0
+RATHER_EVEN_DB = 12.0
+DOUBTFUL_LOGPROB = -0.5  # recordings in noise of -5 dB stay above it, what is made of a crowd below
+CONTRAST_MS = 1000
+GAP_DB = 20.0
 PACED_MS = 3000
 LEAST_WORDS_A_MINUTE = 30
 MOST_WORDS_A_MINUTE = 350
@@ -43,6 +51,7 @@ class Doubt(Enum):
     """Why a transcript is suspect."""
 
     SILENCE = "silence"
+    NOISE = "noise"
     LOOP = "loop"
     ECHO = "echo"
     PACE = "pace"
@@ -50,15 +59,33 @@ class Doubt(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """One decoding and what is known of it. ``None`` where the model does not tell.
+class Sound:
+    """What the ear knows before any word: ``loudness_dbfs()`` and ``contrast_db()`` of a clip."""
 
-    ``loudness_dbfs`` is that of ``loudness_dbfs()`` over the audio.
-    """
-
-    text: str
     duration_ms: float
     loudness_dbfs: float
+    contrast_db: float = math.inf
+
+    @classmethod
+    def of(cls, samples: FloatArray, rate: int) -> Sound:
+        """Of ``samples`` (n,) in [-1, 1]."""
+        duration_ms = 1000 * len(samples) / rate
+        return cls(duration_ms, loudness_dbfs(samples, rate), contrast_db(samples, rate))
+
+    @property
+    def doubt(self) -> Doubt | None:
+        """Why no word in it could be believed, or None."""
+        if self.loudness_dbfs < SILENT_DBFS:
+            return Doubt.SILENCE
+        return Doubt.NOISE if self.contrast_db < EVEN_DB else None
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """One decoding and what is known of it. ``None`` where the model does not tell."""
+
+    text: str
+    sound: Sound
     avg_logprob: float | None = None
     no_speech_prob: float | None = None
 
@@ -74,11 +101,13 @@ def doubt(heard: Heard) -> Doubt | None:
     looping = _is_loop(size, rounds) or compression_ratio(heard.text) > MOST_COMPRESSION
     if _is_silence(heard, " ".join(words)) or (looping and _is_unsure(heard)):
         return Doubt.SILENCE
+    if _is_noise(heard, repeats=looping or (size > 1 and rounds > 1)):
+        return Doubt.NOISE
     if looping:
         return Doubt.LOOP
     if size > 1 and rounds > 1:
         return Doubt.ECHO
-    if not _is_speakable(len(words), heard.duration_ms):
+    if not _is_speakable(len(words), heard.sound.duration_ms):
         return Doubt.PACE
     return Doubt.UNSURE if _is_unsure(heard) else None
 
@@ -91,10 +120,22 @@ def compression_ratio(text: str) -> float:
 
 def loudness_dbfs(samples: FloatArray, rate: int) -> float:
     """Level of the loudest 50 ms, in dB under full scale. ``samples`` (n,) in [-1, 1]."""
-    frame = rate // 20
-    whole = samples[: max(1, len(samples) // frame) * frame]
-    power = np.square(whole.reshape(-1, min(frame, len(whole)))).mean(axis=1).max()
-    return float(10 * np.log10(power + 1e-12))
+    return float(_levels_db(samples, rate // 20).max())
+
+
+def contrast_db(samples: FloatArray, rate: int) -> float:
+    """How far the loud moments of ``samples`` (n,) rise over the soft ones: from the 10th to the
+    95th of a hundred frames of 20 ms. The silence before and behind does not count, but a second
+    does: words are short, and noise goes on. Of less than a second it is ``EVEN_DB`` at least.
+    """
+    levels = _levels_db(samples, rate // 50)
+    sounding = np.flatnonzero(levels > levels.max() - GAP_DB)
+    first, last = int(sounding[0]), int(sounding[-1]) + 1
+    least = CONTRAST_MS // 20
+    first = max(0, min(first - max(0, least - (last - first)) // 2, len(levels) - least))
+    counted = levels[first : max(last, first + least)]
+    low, high = np.percentile(counted, [10, 95])
+    return float(high - low) if len(counted) >= least else max(float(high - low), EVEN_DB)
 
 
 def without_loop(text: str) -> str:
@@ -108,8 +149,16 @@ def without_loop(text: str) -> str:
     return (text[:kept] + text[resumed:]).strip()
 
 
+def _levels_db(samples: FloatArray, frame: int) -> FloatArray:
+    """The level of each frame in dB under full scale; samples that fill none are left out."""
+    whole = samples[: max(1, len(samples) // frame) * frame]
+    power = np.square(whole.reshape(-1, min(frame, len(whole)))).mean(axis=1)
+    levels: FloatArray = 10 * np.log10(power + 1e-12)
+    return levels
+
+
 def _is_silence(heard: Heard, words: str) -> bool:
-    if heard.loudness_dbfs < SILENT_DBFS or not words:
+    if heard.sound.doubt is Doubt.SILENCE or not words:
         return True
     if heard.no_speech_prob is None:
         hopeless = heard.avg_logprob is not None and heard.avg_logprob < HOPELESS_LOGPROB
@@ -120,8 +169,15 @@ def _is_silence(heard: Heard, words: str) -> bool:
 
 
 def _is_soft_phrase(heard: Heard, words: str) -> bool:
-    soft = heard.loudness_dbfs < SOFT_DBFS
+    soft = heard.sound.loudness_dbfs < SOFT_DBFS
     return words in SILENCE_PHRASES and (soft or _is_unsure(heard))
+
+
+def _is_noise(heard: Heard, *, repeats: bool) -> bool:
+    if heard.sound.contrast_db >= RATHER_EVEN_DB:
+        return False
+    doubtful = heard.avg_logprob is not None and heard.avg_logprob < DOUBTFUL_LOGPROB
+    return repeats or doubtful or heard.sound.doubt is Doubt.NOISE
 
 
 def _is_unsure(heard: Heard) -> bool:

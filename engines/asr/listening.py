@@ -1,18 +1,19 @@
 """The part that all recognisers of whole clips share: from a request to its one transcript.
 
 A recogniser hears at most 28 s of sound at a time and says how many clips it hears at once;
-this brings the queue in front of it, the cutting of longer sound, and the guard's last word.
+this brings the queue in front of it, the cutting of longer sound, and the guard: sound that holds
+no single voice is not heard at all, and what is doubted is heard again in smaller pieces, once.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
 
 from engines.asr.cutting import quiet_pieces
-from engines.asr.guard import Doubt, Heard, compression_ratio, doubt, without_loop
+from engines.asr.guard import Doubt, Heard, Sound, compression_ratio, doubt, without_loop
 from engines.asr.slots import Slots
 from engines.audio import Pcm
 from engines.ports import (
@@ -29,6 +30,9 @@ from engines.workers import Workers
 RATE = 16_000
 SHORTEST_MS = 100
 LONGEST_MS = 28_000
+WORTH_AGAIN_MS = 4000  # from here on a clip has pieces that are long enough to be understood
+AGAIN_PIECES = 2  # or one more: they are cut where it is quiet, and none is longer than a half
+AGAIN_FOR = (Doubt.LOOP, Doubt.PACE, Doubt.UNSURE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,11 @@ class Clip:
     def duration_ms(self) -> float:
         return 1000 * len(self.samples) / RATE
 
+    @property
+    def sound(self) -> Sound:
+        """Measured anew each time."""
+        return Sound.of(self.samples, RATE)
+
 
 @dataclass(frozen=True, slots=True)
 class Hearing:
@@ -50,6 +59,46 @@ class Hearing:
 
     heard: Heard
     language: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What was heard in ``place``, the guard's ``doubt`` of it, and that of what was heard
+    ``before`` in a larger part, which this is in place of."""
+
+    hearing: Hearing
+    place: slice
+    doubt: Doubt | None
+    before: Doubt | None = None
+
+    @property
+    def text(self) -> str:
+        """The words, less what is thrown away."""
+        if self.doubt in (Doubt.SILENCE, Doubt.NOISE):
+            return ""
+        text = self.hearing.heard.text
+        return without_loop(text) if self.doubt is Doubt.LOOP else text
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why words were thrown away or replaced, or are still doubted. What is merely said twice
+        is not: people do, and who can tell has listened twice."""
+        unspoken = self.doubt is Doubt.SILENCE and not self.hearing.heard.text
+        own = None if unspoken or self.doubt is Doubt.ECHO else self.doubt
+        return [why.value for why in (self.before, own) if why]
+
+    @property
+    def segment(self) -> Segment:
+        """Its words with their place and the recogniser's own doubts."""
+        heard = self.hearing.heard
+        return Segment(
+            self.text,
+            self.place.start * 1000 // RATE,
+            self.place.stop * 1000 // RATE,
+            heard.avg_logprob,
+            heard.no_speech_prob,
+            compression_ratio(heard.text),
+        )
 
 
 class Recogniser(Protocol):
@@ -148,42 +197,54 @@ class Listener:
             return
         if self._slots is None:
             raise EngineError(self._name, "unavailable", "it is not loaded: await warm_up() first")
-        samples = request.pcm.floats()
-        parts: list[Transcript] = []
-        prompt, language = request.prompt, request.language
-        for piece in quiet_pieces(samples, RATE, LONGEST_MS):
-            async with self._slots.hold(request.priority):
-                clip = Clip(samples[piece], language, prompt)
-                hearing = await self._recogniser.hear(clip, request.priority)
-            parts.append(_judged(hearing, piece))
+        clip = Clip(request.pcm.floats(), request.language, request.prompt)
+        parts: list[Part] = []
+        for part in await self._hear(clip, 0, LONGEST_MS, request.priority):
+            parts += await self._hear_again(clip, part, request.priority)
+        yield _joined(parts, request.language)
+
+    async def _hear(
+        self, clip: Clip, start: int, longest_ms: float, priority: Priority
+    ) -> list[Part]:
+        """The clip in pieces of at most so much, each told what the one before it said."""
+        assert self._slots is not None
+        parts: list[Part] = []
+        prompt, language = clip.prompt, clip.language
+        for place in quiet_pieces(clip.samples, RATE, int(longest_ms)):
+            piece = Clip(clip.samples[place], language, prompt)
+            if why := piece.sound.doubt:
+                hearing = Hearing(Heard("", piece.sound), None)
+            else:
+                async with self._slots.hold(priority):
+                    hearing = await self._recogniser.hear(piece, priority)
+                why = doubt(hearing.heard)
+            parts.append(Part(hearing, slice(start + place.start, start + place.stop), why))
             prompt, language = parts[-1].text or prompt, hearing.language or language
-        yield _joined(parts)
+        return parts
+
+    async def _hear_again(self, clip: Clip, part: Part, priority: Priority) -> list[Part]:
+        """The part, or what comes out in smaller pieces where it is doubted and they are not.
+
+        A loop is worth less than anything that comes of its pieces. A partial is not heard
+        again: the next one will.
+        """
+        if part.doubt not in AGAIN_FOR or priority is Priority.PARTIAL:
+            return [part]
+        again = Clip(clip.samples[part.place], part.hearing.language or clip.language, "")
+        if again.duration_ms < WORTH_AGAIN_MS:
+            return [part]
+        longest_ms = again.duration_ms / AGAIN_PIECES
+        pieces = await self._hear(again, part.place.start, longest_ms, priority)
+        if part.doubt is Doubt.LOOP or not any(piece.doubt in AGAIN_FOR for piece in pieces):
+            return [replace(piece, before=part.doubt) for piece in pieces]
+        return [part]
 
 
-def _judged(hearing: Hearing, piece: slice) -> Transcript:
-    """The transcript of one piece, less what the guard throws away."""
-    heard, text = hearing.heard, hearing.heard.text
-    match why := doubt(heard):
-        case Doubt.SILENCE:
-            text = ""
-        case Doubt.LOOP:
-            text = without_loop(text)
-    segment = Segment(
-        text,
-        piece.start * 1000 // RATE,
-        piece.stop * 1000 // RATE,
-        heard.avg_logprob,
-        heard.no_speech_prob,
-        compression_ratio(heard.text),
-    )
-    thrown = why.value if why and text != heard.text else ""
-    return Transcript(text, hearing.language, (segment,) if text else (), thrown)
-
-
-def _joined(parts: list[Transcript]) -> Transcript:
+def _joined(parts: list[Part], language: str | None) -> Transcript:
+    languages = (part.hearing.language for part in parts)
     return Transcript(
         " ".join(part.text for part in parts if part.text),
-        parts[0].language,
-        tuple(segment for part in parts for segment in part.segments),
-        ", ".join(dict.fromkeys(part.suspicion for part in parts if part.suspicion)),
+        next(filter(None, languages), language),
+        tuple(part.segment for part in parts if part.text),
+        ", ".join(dict.fromkeys(reason for part in parts for reason in part.reasons)),
     )

@@ -18,7 +18,7 @@ import onnxruntime
 from numpy.typing import NDArray
 from onnxruntime.capi import onnxruntime_pybind11_state as ort
 
-from engines.asr.guard import Heard, loudness_dbfs
+from engines.asr.guard import Heard
 from engines.asr.listening import RATE, Clip, Hearing, Listener, Threaded
 from engines.models import ModelStore
 from engines.ports import Asr, EngineError, FloatArray
@@ -90,13 +90,8 @@ class Moonshine:
             ids, logprobs = self._decode(clip.samples, most)
         except ORT_ERRORS as error:
             raise EngineError("moonshine", "failed", f"decoding failed: {error}") from error
-        heard = Heard(
-            text_of(ids, self._pieces),
-            1000 * len(clip.samples) / RATE,
-            loudness_dbfs(clip.samples, RATE),
-            sum(logprobs) / len(logprobs),
-        )
-        return Hearing(heard, "en")
+        text, logprob = text_of(ids, self._pieces), sum(logprobs) / len(logprobs)
+        return Hearing(Heard(text, clip.sound, logprob), "en")
 
     def _decode(self, samples: FloatArray, most: int) -> tuple[list[int], list[float]]:
         """The tokens of the text and the log probabilities of these and of the end."""

@@ -16,8 +16,8 @@ from math import ceil
 
 from tokenizers import Tokenizer
 
-from engines.asr.guard import Doubt, Heard, doubt, loudness_dbfs
-from engines.asr.listening import RATE, Clip, Hearing
+from engines.asr.guard import Doubt, Heard, doubt
+from engines.asr.listening import Clip, Hearing
 from engines.ports import EngineError
 
 POSITIONS = 448  # of the decoder, for the prompt and the text together
@@ -147,7 +147,7 @@ class Trial:
             self._language = "en"
         self._pad_ms = pad_ms
         self._retries = retries
-        self._loudness = loudness_dbfs(clip.samples, RATE)
+        self._sound = clip.sound
         self._heard: list[Heard] = []
 
     def __iter__(self) -> Iterator[Attempt]:
@@ -169,7 +169,7 @@ class Trial:
         self, text: str, avg_logprob: float | None = None, no_speech_prob: float | None = None
     ) -> Heard:
         """Some words for this clip, as the guard wants them."""
-        return Heard(text, self._clip.duration_ms, self._loudness, avg_logprob, no_speech_prob)
+        return Heard(text, self._sound, avg_logprob, no_speech_prob)
 
     @property
     def hearing(self) -> Hearing:
@@ -178,13 +178,15 @@ class Trial:
 
 
 def is_settled(attempts: list[Heard]) -> bool:
-    """Whether the last attempt needs no other: it is believed, silent, or the same again.
+    """Whether the last attempt needs no other: it is believed, no speech, or the same again.
 
     What comes out alike under a longer padding was said so: people do say things twice.
     """
     last = attempts[-1]
+    if (why := doubt(last)) in (None, Doubt.SILENCE, Doubt.NOISE):
+        return True
     repeated = len(attempts) > 1 and last.words == attempts[-2].words
-    return doubt(last) in (None, Doubt.SILENCE) or (repeated and doubt(last) is not Doubt.LOOP)
+    return repeated and why is not Doubt.LOOP
 
 
 def best(attempts: list[Heard]) -> Heard:

@@ -1,7 +1,17 @@
 import numpy as np
 import pytest
 
-from engines.asr.guard import Doubt, Heard, compression_ratio, doubt, loudness_dbfs, without_loop
+from engines.asr.guard import (
+    EVEN_DB,
+    Doubt,
+    Heard,
+    Sound,
+    compression_ratio,
+    contrast_db,
+    doubt,
+    loudness_dbfs,
+    without_loop,
+)
 
 
 def said(
@@ -10,8 +20,9 @@ def said(
     loudness: float = -20.0,
     logprob: float | None = -0.2,
     no_speech: float | None = 0.02,
+    contrast: float = 25.0,
 ) -> Heard:
-    return Heard(text, 1000 * seconds, loudness, logprob, no_speech)
+    return Heard(text, Sound(1000 * seconds, loudness, contrast), logprob, no_speech)
 
 
 @pytest.mark.parametrize(
@@ -66,6 +77,31 @@ def test_words_over_noise_are_silence(heard):
     assert doubt(heard) is Doubt.SILENCE
 
 
+@pytest.mark.parametrize(
+    "heard",
+    [
+        said("The Lord is the Lord.", logprob=-0.1, contrast=7.9),
+        said("It's a very good idea.", logprob=-0.6, contrast=11.9),
+        said("I'm sorry. I'm sorry.", contrast=11.9),
+        said("I'm sorry. " * 5, contrast=11.9),
+    ],
+)
+def test_words_over_sound_that_hardly_rises_and_falls_are_noise(heard):
+    assert doubt(heard) is Doubt.NOISE
+
+
+@pytest.mark.parametrize(
+    "heard",
+    [
+        said("Feels like these days go on forever.", contrast=9.8),
+        said("It's a very good idea.", logprob=-0.6, contrast=12.0),
+        said("It's a very good idea.", logprob=None, contrast=11.9),
+    ],
+)
+def test_speech_in_noise_is_believed(heard):
+    assert doubt(heard) is None
+
+
 def test_a_pace_is_judged_only_where_there_is_time_to_judge():
     assert doubt(said("I", seconds=2.9)) is None
     assert doubt(said("I am", seconds=3.0)) is None
@@ -101,3 +137,33 @@ def test_loudness_is_that_of_the_loudest_moment():
     assert loudness_dbfs(samples, 16_000) == pytest.approx(-20, abs=0.01)
     assert loudness_dbfs(np.ones(10, np.float32), 16_000) == pytest.approx(0, abs=0.01)
     assert loudness_dbfs(np.zeros(16_000, np.float32), 16_000) == pytest.approx(-120)
+
+
+def bursts(*levels_db: float) -> np.ndarray:
+    """White noise, 100 ms at each of these levels."""
+    noise = np.random.default_rng(3).standard_normal((len(levels_db), 1600))
+    return (noise * 10 ** (np.array(levels_db)[:, None] / 20)).reshape(-1).astype(np.float32)
+
+
+def test_contrast_is_what_lies_between_loud_and_soft_moments():
+    assert contrast_db(bursts(*[-20, -40] * 10), 16_000) == pytest.approx(20, abs=2)
+    assert contrast_db(bursts(*[-20] * 20), 16_000) < EVEN_DB
+
+
+def test_the_quiet_around_a_sound_is_no_contrast_but_there_is_a_second_of_it():
+    din, hush = [-20.0] * 12, [-80.0] * 12
+    assert contrast_db(bursts(*hush, *din, *hush), 16_000) < EVEN_DB
+    assert contrast_db(bursts(*hush, *din[:3], *hush), 16_000) > 50
+    assert contrast_db(bursts(*din[:3], *hush), 16_000) > 50
+    assert contrast_db(bursts(*hush, *din[:3]), 16_000) > 50
+
+
+def test_of_less_than_a_second_nobody_can_say_that_it_is_even():
+    assert contrast_db(bursts(*[-20] * 9), 16_000) == EVEN_DB
+    assert contrast_db(bursts(-20, -40, -20, -40), 16_000) > 15
+
+
+def test_a_sound_without_a_voice_is_doubted_before_a_word_is_heard():
+    assert Sound.of(bursts(*[-20] * 20), 16_000).doubt is Doubt.NOISE
+    assert Sound.of(bursts(*[-70] * 20), 16_000).doubt is Doubt.SILENCE
+    assert Sound.of(bursts(*[-20, -40] * 10), 16_000).doubt is None

@@ -1,4 +1,5 @@
 import asyncio
+import itertools
 import threading
 
 import numpy as np
@@ -9,37 +10,49 @@ from engines.asr.listening import Clip, Hearing, Listener, Threaded
 from engines.audio import Pcm
 from engines.ports import EngineError, Load, Priority
 
-SPEECH_DBFS = -20.0
-
 
 class Parrot:
-    """A recogniser that says what it is told to and keeps what it was given."""
+    """A recogniser that says what it is told to and keeps what it was given.
 
-    def __init__(self, *texts: str, loudness: float = SPEECH_DBFS) -> None:
+    ``sure`` are the log probabilities of its texts, the last for all that follow.
+    """
+
+    def __init__(self, *texts: str, sure: tuple[float, ...] = (-0.1,)) -> None:
         self.texts = iter(texts)
-        self.loudness = loudness
+        self.sure = itertools.chain(sure, itertools.repeat(sure[-1]))
         self.clips: list[Clip] = []
 
     def __call__(self, clip: Clip) -> Hearing:
         self.clips.append(clip)
-        duration_ms = len(clip.samples) / 16
-        return Hearing(Heard(next(self.texts), duration_ms, self.loudness, -0.1, 0.05), "en")
+        text = next(self.texts, None)
+        assert text is not None, "it is asked to hear more than it was told to"
+        return Hearing(Heard(text, clip.sound, next(self.sure), 0.05), "en")
 
 
 async def listener(parrot: Parrot) -> Listener:
-    parrot.texts = iter(["", *parrot.texts])
+    parrot.texts, parrot.sure, texts, sure = iter([""]), iter([0.0]), parrot.texts, parrot.sure
     made = Listener("parrot", Threaded("parrot", lambda: parrot))
     await made.warm_up()
+    parrot.texts, parrot.sure = texts, sure
     parrot.clips.clear()
     return made
 
 
-def sound(milliseconds: int, *pauses_ms: int) -> Pcm:
-    """Noise with a pause of 200 ms at each of ``pauses_ms``."""
-    samples = np.random.default_rng(5).standard_normal(16 * milliseconds) * 0.1
+def sound(milliseconds: int, *pauses_ms: int, level: float = 0.1) -> Pcm:
+    """Noise that swells and falls 100 times a minute, with a pause of 200 ms at ``pauses_ms``."""
+    place = np.arange(16 * milliseconds)
+    swell = np.where(place % 9600 < 4800, level, 0.1 * level)
+    samples = np.random.default_rng(5).standard_normal(len(place)) * swell
     for pause in pauses_ms:
         samples[16 * pause : 16 * (pause + 200)] = 0
     return Pcm.from_floats(samples, 16_000)
+
+
+def din(milliseconds: int) -> Pcm:
+    """Noise as even as a crowd's."""
+    return Pcm.from_floats(
+        np.random.default_rng(5).standard_normal(16 * milliseconds) * 0.1, 16_000
+    )
 
 
 async def test_a_clip_becomes_one_transcript_with_its_doubts(listen):
@@ -52,10 +65,11 @@ async def test_a_clip_becomes_one_transcript_with_its_doubts(listen):
 
 
 async def test_long_sound_is_heard_in_pieces_each_told_what_came_before(listen):
-    parrot = Parrot("One of two.", "Two of two.")
+    one, two = (" ".join(f"{name}{number}" for number in range(20)) for name in "ab")
+    parrot = Parrot(one, two)
     transcript = await listen(await listener(parrot), sound(50_000, 26_000), prompt="Zero.")
-    assert transcript.text == "One of two. Two of two."
-    assert [clip.prompt for clip in parrot.clips] == ["Zero.", "One of two."]
+    assert transcript.text == f"{one} {two}"
+    assert [clip.prompt for clip in parrot.clips] == ["Zero.", one]
     assert [clip.language for clip in parrot.clips] == [None, "en"]
     first, second = transcript.segments
     assert (first.start_ms, first.end_ms, second.end_ms) == (0, second.start_ms, 50_000)
@@ -64,9 +78,19 @@ async def test_long_sound_is_heard_in_pieces_each_told_what_came_before(listen):
 
 
 async def test_words_over_silence_are_thrown_away_and_named(listen):
-    transcript = await listen(await listener(Parrot("Thank you.", loudness=-70)), sound(1000))
+    transcript = await listen(await listener(Parrot("Thank you.", sure=(-1.1,))), sound(1000))
     assert (transcript.text, transcript.segments) == ("", ())
     assert transcript.suspicion == "silence"
+
+
+@pytest.mark.parametrize(
+    ("pcm", "suspicion"), [(sound(5000, level=1e-4), ""), (din(5000), "noise")]
+)
+async def test_sound_that_holds_no_voice_is_not_even_heard(listen, pcm, suspicion):
+    parrot = Parrot()
+    transcript = await listen(await listener(parrot), pcm, language="en")
+    assert (transcript.text, transcript.suspicion, transcript.language) == ("", suspicion, "en")
+    assert parrot.clips == []
 
 
 async def test_silence_without_words_throws_nothing_away(listen):
@@ -79,11 +103,83 @@ async def test_a_loop_is_cut_and_named(listen):
     assert (transcript.text, transcript.suspicion) == ("Ask not.", "loop")
 
 
+# --- hearing again --------------------------------------------------------------------------
+
+UNSURE = (-1.2, -0.2)
+LONG_MS = 9000
+LOOP = "Ask not. " * 5
+
+
+def seconds(parrot: Parrot) -> list[float]:
+    return [round(clip.duration_ms / 1000) for clip in parrot.clips]
+
+
+async def test_a_loop_in_a_long_clip_is_heard_again_in_smaller_pieces(listen):
+    parrot = Parrot(LOOP, "Ask not what", "your country", "can do.")
+    transcript = await listen(
+        await listener(parrot), sound(LONG_MS, 2900, 5800), prompt="Before.", language="en"
+    )
+    assert (transcript.text, transcript.suspicion) == ("Ask not what your country can do.", "loop")
+    assert seconds(parrot) == [9, 3, 3, 3]
+    assert [clip.prompt for clip in parrot.clips] == ["Before.", "", "Ask not what", "your country"]
+    places = [(segment.start_ms, segment.end_ms) for segment in transcript.segments]
+    assert places[0][0] == 0
+    assert places[-1][1] == LONG_MS
+    assert places[0][1] == places[1][0]
+
+
+async def test_loops_in_the_pieces_of_a_loop_are_cut(listen):
+    parrot = Parrot(LOOP, LOOP, "Your country.", LOOP)
+    transcript = await listen(await listener(parrot), sound(LONG_MS, 2900, 5800))
+    assert (transcript.text, transcript.suspicion) == ("Ask not. Your country. Ask not.", "loop")
+    assert len(parrot.clips) == 4
+
+
+async def test_pieces_of_an_uncertain_clip_are_taken_where_all_are_believed(listen):
+    parrot = Parrot("A mumble and more of it.", "Ask not", "what your", "country can.", sure=UNSURE)
+    transcript = await listen(await listener(parrot), sound(LONG_MS, 2900, 5800))
+    assert (transcript.text, transcript.suspicion) == ("Ask not what your country can.", "unsure")
+
+
+async def test_an_uncertain_clip_stays_where_its_pieces_are_no_surer(listen):
+    parrot = Parrot("A mumble and more of it.", "Ask", "not", "what.", sure=(-1.2,))
+    transcript = await listen(await listener(parrot), sound(LONG_MS, 2900, 5800))
+    assert (transcript.text, transcript.suspicion) == ("A mumble and more of it.", "unsure")
+    assert len(parrot.clips) == 4
+
+
+async def test_too_few_words_for_the_time_are_doubted(listen):
+    parrot = Parrot("Ask.", "Ask not", "what your country", "can do.")
+    transcript = await listen(await listener(parrot), sound(LONG_MS, 2900, 5800))
+    assert transcript.text == "Ask not what your country can do."
+    assert transcript.suspicion == "pace"
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "priority"), [(3500, Priority.FINAL), (LONG_MS, Priority.PARTIAL)]
+)
+async def test_short_clips_and_partials_are_heard_once(listen, milliseconds, priority):
+    parrot = Parrot(LOOP)
+    transcript = await listen(await listener(parrot), sound(milliseconds), priority=priority)
+    assert (transcript.text, transcript.suspicion) == ("Ask not.", "loop")
+    assert len(parrot.clips) == 1
+
+
+async def test_what_is_said_twice_is_neither_doubted_nor_heard_again(listen):
+    parrot = Parrot("Ask not what your country. Ask not what your country.")
+    transcript = await listen(await listener(parrot), sound(5000))
+    assert (transcript.text[:8], transcript.suspicion, len(parrot.clips)) == ("Ask not ", "", 1)
+
+
 async def test_a_piece_of_noise_takes_no_words_from_the_others(listen):
-    parrot = Parrot("Speech.", "♪♪", "More speech.")
+    speech, more = (
+        "It is speech, " * 2 + " ".join("abcdefgh"),
+        "More of it. " + " ".join("ijklmnop"),
+    )
+    parrot = Parrot(speech, "♪♪", more)
     transcript = await listen(await listener(parrot), sound(70_000, 24_000, 48_000))
-    assert (transcript.text, transcript.suspicion) == ("Speech. More speech.", "silence")
-    assert [clip.prompt for clip in parrot.clips] == ["", "Speech.", "Speech."]
+    assert (transcript.text, transcript.suspicion) == (f"{speech} {more}", "silence")
+    assert [clip.prompt for clip in parrot.clips] == ["", speech, speech]
 
 
 @pytest.mark.parametrize("milliseconds", [0, 99])
@@ -162,7 +258,7 @@ class Chorus:
         except asyncio.CancelledError:
             self.stopped.append(length // 16)
             raise
-        return Hearing(Heard(f"{length // 16} ms", length / 16, SPEECH_DBFS, -0.1, 0.05), "en")
+        return Hearing(Heard(f"{length // 16} ms", clip.sound, -0.1, 0.05), "en")
 
     async def close(self) -> None:
         self.closed = True

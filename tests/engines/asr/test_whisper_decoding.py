@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from engines.asr.guard import Heard
+from engines.asr.guard import Heard, Sound
 from engines.asr.listening import Clip
 from engines.asr.whisper_decoding import (
     MOST_PROMPT_TOKENS,
@@ -20,7 +20,7 @@ from loadtest.tiny_whisper import tiny_tokenizer
 
 
 def heard(text: str, logprob: float = -0.2) -> Heard:
-    return Heard(text, 2500, -20, logprob, 0.02)
+    return Heard(text, Sound(2500, -20), logprob, 0.02)
 
 
 def test_a_believable_decoding_is_not_repeated():
@@ -46,7 +46,8 @@ def test_a_loop_is_never_settled():
 
 
 def test_silence_is_not_worth_another_try():
-    assert is_settled([Heard("you", 2000, -80, -0.7, 0.9)])
+    assert is_settled([Heard("you", Sound(2000, -80), -0.7, 0.9)])
+    assert is_settled([Heard("We all do.", Sound(2000, -20, 10), -0.7, 0.1)])
 
 
 def test_the_likeliest_wins_where_all_are_doubtful_and_a_loop_only_over_loops():
@@ -128,8 +129,8 @@ def run(vocabulary: Vocabulary, texts: list[str], clip: Clip, **options) -> tupl
 
 
 def clip(prompt: str = "", language: str | None = None) -> Clip:
-    loud = np.full(40_000, 0.1, np.float32)
-    return Clip(loud, language, prompt)
+    voice = np.tile(np.repeat(np.float32([0.1, 0.001]), 4_000), 5)
+    return Clip(voice, language, prompt)
 
 
 def test_a_trial_ends_with_the_first_believable_attempt(vocabulary):

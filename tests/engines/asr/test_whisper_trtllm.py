@@ -59,7 +59,9 @@ async def started(engine, tiny_folder) -> Iterator:
 
 
 def sound(seconds: float = 1.0) -> Pcm:
-    return Pcm.from_floats(np.full(int(16_000 * seconds), 0.1), 16_000)
+    """Loud and soft by turns, as a voice is."""
+    place = np.arange(int(16_000 * seconds))
+    return Pcm.from_floats(np.where(place % 4_000 < 2_000, 0.1, 0.001), 16_000)
 
 
 def executor(engine):
