@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from engines.checkpoints import located
 from engines.llm.detokenizing import Detokenizer
+from engines.llm.plain_text import PlainText
 from engines.llm.tool_calls import AnswerText, as_template_message, as_template_tool
 from engines.llm.window import recent
 from engines.ports import ChatRequest, Delta, EngineError, Load, Message, Priority, Usage
@@ -86,6 +87,7 @@ class TrtLlm:
         # One thread with a tokenizer of its own: it must not be encoding while it decodes.
         self._workers = Workers(f"{_NAME} prompts")
         self._tokenizer: Any = None
+        self._plain = PlainText(())
         self._ends: list[int] = []
 
     async def warm_up(self) -> None:
@@ -94,6 +96,7 @@ class TrtLlm:
         llm = self._runtime.llm
         self._ends = _ends(getattr(llm, "_hf_model_dir", None) or self._model)
         self._tokenizer = await self._workers.run(Priority.FINAL, copy.deepcopy, llm.tokenizer)
+        self._plain = PlainText(llm.tokenizer.get_added_vocab())
         hello = ChatRequest((Message("user", "Hello."),), max_tokens=0)
         async with self.open(hello) as deltas:
             async for _ in deltas:
@@ -172,8 +175,8 @@ class TrtLlm:
     def _encode(self, messages: tuple[Message, ...], tools: list[dict[str, Any]]) -> list[int]:
         try:
             text = self._tokenizer.apply_chat_template(
-                [as_template_message(message) for message in messages],
-                tools=tools or None,
+                self._plain.of([as_template_message(message) for message in messages]),
+                tools=self._plain.of(tools) or None,
                 tokenize=False,
                 add_generation_prompt=True,
                 **self._options.template,
