@@ -32,7 +32,11 @@ H200 = Inventory(
     ),
     driver="580.95.05",
 )  # fmt: skip
-SCRIPTED = ("server.port=0", *(f"{kind}.engine=scripted" for kind in ("asr", "llm", "tts")))
+SCRIPTED = (
+    "server.port=0",
+    "end_of_turn.engine=none",
+    *(f"{kind}.engine=scripted" for kind in ("asr", "llm", "tts")),
+)
 
 
 @dataclass(frozen=True)
@@ -126,13 +130,14 @@ def test_engines_are_made_as_the_server_would_and_let_go(versions, made) -> None
 def test_models_that_are_missing_are_fetched_by_one_command(tmp_path: Path, versions) -> None:
     report = examine(load(settings=("server.port=0", f"models_dir={tmp_path}")), NO_GPU)
     [problem] = report.problems
-    assert problem.text == "3 models are not in place"
+    assert problem.text == "4 models are not in place"
     [command] = problem.commands
     assert command == (
-        f"voice models pull silero-vad moonshine-tiny-en smollm2-135m --folder {tmp_path}"
+        "voice models pull silero-vad smart-turn-v3.2 moonshine-tiny-en smollm2-135m"
+        f" --folder {tmp_path}"
     )
     assert [(e.kind, e.ready) for e in report.engines] == [
-        ("vad", False), ("asr", False), ("llm", False), ("tts", True),
+        ("vad", False), ("end_of_turn", False), ("asr", False), ("llm", False), ("tts", True),
     ]  # fmt: skip
     assert engine(report, "asr").models == (doctor.ModelState("moonshine-tiny-en", "missing"),)
     assert report.models_dir == str(tmp_path)

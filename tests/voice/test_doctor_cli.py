@@ -13,7 +13,7 @@ from rich.console import Console
 from voice import doctor_cli
 
 SCRIPTED = [
-    "--set", "server.port=0",
+    "--set", "server.port=0", "--set", "end_of_turn.engine=none",
     "--set", "asr.engine=scripted", "--set", "llm.engine=scripted", "--set", "tts.engine=scripted",
     "--set", "vad.engine=engines.asr.scripted",
 ]  # fmt: skip
@@ -110,13 +110,13 @@ def test_gpus_that_are_not_cut_or_cannot_be_say_so(nvml) -> None:
 
 
 def test_models_are_told_with_their_state_and_the_command(tmp_path: Path) -> None:
-    status, said = voice_doctor("--set", f"models_dir={tmp_path}", *SCRIPTED[:2], width=120)
+    status, said = voice_doctor("--set", f"models_dir={tmp_path}", *SCRIPTED[:2], width=200)
     assert status == 1
     assert "moonshine-tiny-en (missing)" in said
     assert "see above" in said
     assert (
-        f"     voice models pull silero-vad moonshine-tiny-en smollm2-135m --folder {tmp_path}\n"
-        in said
+        "     voice models pull silero-vad smart-turn-v3.2 moonshine-tiny-en smollm2-135m"
+        f" --folder {tmp_path}\n" in said
     )
 
 
