@@ -21,7 +21,7 @@ Its promises, each an invariant of ``tests/pipelines/conversation/test_machine_p
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from pipelines.conversation.answering import Answering
 from pipelines.conversation.endpoint import WINDOW_MS, Border, Endpointer
@@ -56,16 +56,16 @@ from pipelines.conversation.events import (
 )
 from pipelines.conversation.patience import Profile, opinion_of_sound, wait_ms
 from pipelines.conversation.settings import TurnSettings
-from pipelines.conversation.turns import PARTIAL_MS, Turn
-
-MOST_ECHO: Final = 0.5
-"""A window that is more echo than this holds no caller."""
-
-SURE_READINGS: Final = 2
-"""Readings in a row with words, before a silent reply is given up: half of an "I see" is an "I"."""
-
-TENTATIVE_MS: Final = 2_000
-"""Silence after which a sound over a reply, whose words are still unknown, is forgotten."""
+from pipelines.conversation.turns import (
+    ECHO_CAUTION_MS,
+    ECHO_ONSET_MS,
+    ECHOING_MS,
+    MOST_ECHO,
+    PARTIAL_MS,
+    SURE_READINGS,
+    TENTATIVE_MS,
+    Turn,
+)
 
 
 class TurnMachine:
@@ -81,6 +81,7 @@ class TurnMachine:
         self._once = False
         self._turns = self._takes = 0
         self._heard_at = 0
+        self._echo_at: int | None = None
         self._commands: list[Command] = []
 
     @property
@@ -153,10 +154,20 @@ class TurnMachine:
             self._endpointer.skip()
             self._forget_ahead(now)  # nobody watches any more whether the caller goes on
             return
-        probability = 0.0 if event.echo > MOST_ECHO else event.probability
+        probability = event.probability
+        if event.echo > MOST_ECHO:
+            probability, self._echo_at = 0.0, now
+            if self._is_echo_onset:
+                self._discard()
         if border := self._endpointer.hear(probability, event.level_db):
             _ON_BORDER[border](self, now)
         self._follow_speech(now)
+
+    @property
+    def _is_echo_onset(self) -> bool:
+        """What has opened the turn is as short as an echo is until it is known for one."""
+        short = 0 < self._endpointer.run_ms <= ECHO_ONSET_MS
+        return short and self._open is not None and not self._open.confirmed
 
     def _begin_turn(self, now: int) -> None:
         turn = self._open = self._new_turn(self._answering.nearly_over(now))
@@ -179,11 +190,16 @@ class TurnMachine:
         turn, run_ms = self._open, self._endpointer.run_ms
         if turn is None or not run_ms:
             return
-        if not turn.confirmed and run_ms >= self.settings.interrupt_ms - WINDOW_MS // 2:
+        if not turn.confirmed and run_ms > self._interrupting_ms(now) - WINDOW_MS // 2:
             self._confirm(turn, now)
         wanted = turn.confirmed and self.settings.partials and turn.partial.take is None
         if wanted and now >= turn.partial.due_at:
             turn.partial.ask(self._transcribe(turn, "partial"), now)
+
+    def _interrupting_ms(self, now: int) -> int:
+        """The speech that interrupts: more of it while the agent's own voice comes back."""
+        echoes = self._echo_at is not None and now - self._echo_at < ECHOING_MS
+        return self.settings.interrupt_ms + (ECHO_CAUTION_MS if echoes else 0)
 
     def _work_ahead(self, _now: int) -> None:
         """The caller pauses: what was said so far may be all, and may show whether it is."""
