@@ -338,9 +338,7 @@ def table(trials: list[Trial]) -> str:
             f"{kind:12} {len(mine):6} {sum(trial.wrong for trial in mine):6}"
             f" {len(times):12} {sum(trial.resumed for trial in mine):8}   {spread}\n"
         )
-    for trial in trials:
-        if trial.wrong:
-            lines.append(f"wrong: {trial.kind} {trial.what}: heard {trial.heard}\n")
+    lines += [f"wrong: {t.kind} {t.what}: heard {t.heard}\n" for t in trials if t.wrong]
     return "".join(lines)
 
 

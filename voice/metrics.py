@@ -52,35 +52,19 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.calls = Gauge("antiphon_calls", "Calls that are open now", registry=self.registry)
-        self.calls_opened = Counter(
-            "antiphon_calls_opened", "Calls since the start", ["outcome"], registry=self.registry
-        )
-        self.turns = Counter(
-            "antiphon_turns",
-            "Turns of callers, by what became of them",
-            ["outcome"],
-            registry=self.registry,
-        )
-        self.replies = Counter(
-            "antiphon_replies", "Replies, by how they ended", ["outcome"], registry=self.registry
-        )
-        self.interruptions = Counter(
-            "antiphon_interruptions",
+        self.calls_opened = self._counter("calls_opened", "Calls since the start", "outcome")
+        self.turns = self._counter("turns", "Turns of callers, by what became of them", "outcome")
+        self.replies = self._counter("replies", "Replies, by how they ended", "outcome")
+        self.interruptions = self._counter(
+            "interruptions",
             "Replies that fell silent because the caller spoke: meant (true) or not (false)",
-            ["meant"],
-            registry=self.registry,
+            "meant",
         )
-        self.doubts = Counter(
-            "antiphon_doubted_transcripts",
-            "Transcripts that a guard has thrown words out of, by its reason",
-            ["reason"],
-            registry=self.registry,
+        self.doubts = self._counter(
+            "doubted_transcripts", "Transcripts that a guard has thrown words out of", "reason"
         )
-        self.ahead = Counter(
-            "antiphon_prepared_replies",
-            "Replies worked out ahead of the turn's end",
-            ["outcome"],
-            registry=self.registry,
+        self.ahead = self._counter(
+            "prepared_replies", "Replies worked out ahead of the turn's end", "outcome"
         )
         self.first_audio = Histogram(
             "antiphon_first_audio_seconds",
@@ -102,6 +86,9 @@ class Metrics:
             buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5),
             registry=self.registry,
         )
+
+    def _counter(self, name: str, text: str, label: str) -> Counter:
+        return Counter(f"antiphon_{name}", text, [label], registry=self.registry)
 
     def watch_ears(self, ears: Ears) -> None:
         """Export what the VAD's batches look like."""

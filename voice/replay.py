@@ -12,13 +12,14 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
+from pipelines.conversation.machine import TurnMachine
+from pipelines.conversation.endpoint import MOST_ECHO
 from pipelines.conversation.events import (
     Command,
     Event,
     SettingsChanged,
     WindowHeard,
 )
-from pipelines.conversation.machine import MOST_ECHO, TurnMachine
 from pipelines.conversation.reply import Stages
 from voice.journal import Closed, Entry, Recorded, Said, Staged, Step
 

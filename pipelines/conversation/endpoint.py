@@ -34,6 +34,17 @@ counted from where the sound began, but from no further back than this."""
 RISE_DB = 20.0
 """A window this far below the first that is speech holds no sound of it."""
 
+MOST_ECHO = 0.5
+"""A window that is more echo than this holds no caller."""
+
+ECHO_ONSET_MS = 128
+"""The echo guard needs this much of an echo to know it for one."""
+
+ECHOING = 2_000 // WINDOW_MS
+ECHO_CAUTION_MS = 64
+"""As long as there was echo of late, speech has to last longer: the guard is sure of most windows
+and not of all."""
+
 
 @dataclass(frozen=True, slots=True)
 class EndpointSettings:
@@ -75,6 +86,9 @@ class Endpointer:
         self.quiet_ms = 0
         """The silence at the end of the turn that STOPPED has last told of."""
         self.speaking = False
+        self.was_echo = False
+        """What sounded like speech until now was the beginning of an echo."""
+        self._echo_at: int | None = None
         self._paused = False
         self._loud = 0
         self._run = self._rise = 0
@@ -104,6 +118,12 @@ class Endpointer:
         """How long the caller has been speaking without a break."""
         return (self._run + self._rise) * WINDOW_MS if self._run else 0
 
+    def lasts(self, milliseconds: int) -> bool:
+        """The caller has been speaking for so long, or longer where echo makes it doubtful."""
+        echoes = self._echo_at is not None and self.position - self._echo_at < ECHOING
+        needed_ms = milliseconds + (ECHO_CAUTION_MS if echoes else 0)
+        return self.run_ms > needed_ms - WINDOW_MS // 2
+
     @property
     def silent_ms(self) -> int:
         """How long the caller has been silent within the open turn."""
@@ -120,9 +140,13 @@ class Endpointer:
         pre_roll_at = self._started_at * WINDOW_MS - self.settings.prefix_ms
         return max(self._free_from * WINDOW_MS, pre_roll_at)
 
-    def hear(self, probability: float, level_db: float = 0.0) -> Border | None:
-        """Take the next window's speech probability, and its level in dB of full scale."""
+    def hear(self, probability: float, level_db: float = 0.0, echo: float = 0.0) -> Border | None:
+        """Take the next window's speech probability, its level in dB of full scale, and the share
+        of it that is the agent's own voice: beyond MOST_ECHO it is nobody's."""
         self.position += 1
+        self.was_echo = echo > MOST_ECHO and 0 < self.run_ms <= ECHO_ONSET_MS
+        if echo > MOST_ECHO:
+            probability, self._echo_at = 0.0, self.position
         self._loudest_db = max(self._loudest_db, level_db)
         if level_db > self._loudest_db - SOUND_DB:
             self._sound_at = self.position

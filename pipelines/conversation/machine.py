@@ -24,7 +24,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pipelines.conversation.answering import Answering
-from pipelines.conversation.endpoint import WINDOW_MS, Border, Endpointer
+from pipelines.conversation.endpoint import Border, Endpointer
 from pipelines.conversation.events import (
     AcceptTranscript,
     AudioCleared,
@@ -56,16 +56,7 @@ from pipelines.conversation.events import (
 )
 from pipelines.conversation.patience import Profile, opinion_of_sound, wait_ms
 from pipelines.conversation.settings import TurnSettings
-from pipelines.conversation.turns import (
-    ECHO_CAUTION_MS,
-    ECHO_ONSET_MS,
-    ECHOING_MS,
-    MOST_ECHO,
-    PARTIAL_MS,
-    SURE_READINGS,
-    TENTATIVE_MS,
-    Turn,
-)
+from pipelines.conversation.turns import PARTIAL_MS, SURE_READINGS, TENTATIVE_MS, Turn
 
 
 class TurnMachine:
@@ -81,7 +72,6 @@ class TurnMachine:
         self._once = False
         self._turns = self._takes = 0
         self._heard_at = 0
-        self._echo_at: int | None = None
         self._commands: list[Command] = []
 
     @property
@@ -154,20 +144,12 @@ class TurnMachine:
             self._endpointer.skip()
             self._forget_ahead(now)  # nobody watches any more whether the caller goes on
             return
-        probability = event.probability
-        if event.echo > MOST_ECHO:
-            probability, self._echo_at = 0.0, now
-            if self._is_echo_onset:
-                self._discard()
-        if border := self._endpointer.hear(probability, event.level_db):
+        border = self._endpointer.hear(event.probability, event.level_db, event.echo)
+        if self._endpointer.was_echo and self._open and not self._open.confirmed:
+            self._discard()
+        elif border is not None:
             _ON_BORDER[border](self, now)
         self._follow_speech(now)
-
-    @property
-    def _is_echo_onset(self) -> bool:
-        """What has opened the turn is as short as an echo is until it is known for one."""
-        short = 0 < self._endpointer.run_ms <= ECHO_ONSET_MS
-        return short and self._open is not None and not self._open.confirmed
 
     def _begin_turn(self, now: int) -> None:
         turn = self._open = self._new_turn(self._answering.nearly_over(now))
@@ -187,19 +169,14 @@ class TurnMachine:
 
     def _follow_speech(self, now: int) -> None:
         """The caller is speaking: for long enough, for new words to be shown?"""
-        turn, run_ms = self._open, self._endpointer.run_ms
-        if turn is None or not run_ms:
+        turn = self._open
+        if turn is None or not self._endpointer.run_ms:
             return
-        if not turn.confirmed and run_ms > self._interrupting_ms(now) - WINDOW_MS // 2:
+        if not turn.confirmed and self._endpointer.lasts(self.settings.interrupt_ms):
             self._confirm(turn, now)
         wanted = turn.confirmed and self.settings.partials and turn.partial.take is None
         if wanted and now >= turn.partial.due_at:
             turn.partial.ask(self._transcribe(turn, "partial"), now)
-
-    def _interrupting_ms(self, now: int) -> int:
-        """The speech that interrupts: more of it while the agent's own voice comes back."""
-        echoes = self._echo_at is not None and now - self._echo_at < ECHOING_MS
-        return self.settings.interrupt_ms + (ECHO_CAUTION_MS if echoes else 0)
 
     def _work_ahead(self, _now: int) -> None:
         """The caller pauses: what was said so far may be all, and may show whether it is."""

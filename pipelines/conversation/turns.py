@@ -8,22 +8,11 @@ from typing import Final
 from pipelines.conversation.agreement import Agreement
 from pipelines.conversation.events import Kind, TranscriptArrived
 
-MOST_ECHO: Final = 0.5
-"""A window that is more echo than this holds no caller."""
-
 SURE_READINGS: Final = 2
 """Readings in a row with words, before a silent reply is given up: half of an "I see" is an "I"."""
 
 TENTATIVE_MS: Final = 2_000
 """Silence after which a sound over a reply, whose words are still unknown, is forgotten."""
-
-ECHO_ONSET_MS: Final = 128
-"""The echo guard needs this much of an echo to know it for one."""
-
-ECHOING_MS: Final = 2_000
-ECHO_CAUTION_MS: Final = 64
-"""As long as there was echo of late, speech has to last longer: the guard is sure of most windows
-and not of all."""
 
 PARTIAL_MS: Final = (200, 600)
 """Time between two readings of words that are still being spoken: twice what the last one took,

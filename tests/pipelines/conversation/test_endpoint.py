@@ -262,6 +262,31 @@ def test_speech_is_counted_from_where_the_sound_began_not_from_where_the_vad_not
         assert endpointer.run_ms == run * WINDOW_MS
 
 
+def test_echo_is_nobody_and_its_first_sound_is_known_behindhand() -> None:
+    endpointer = Endpointer(EndpointSettings())
+    assert [endpointer.hear(0.9, echo=0.9) for _ in range(9)] == [None] * 9
+    assert not endpointer.was_echo
+    for windows, known in ((2, True), (4, True), (5, False)):
+        endpointer = Endpointer(EndpointSettings())
+        heard(endpointer, *[0.9] * windows)
+        endpointer.hear(0.9, echo=0.9)
+        assert endpointer.was_echo == known
+
+
+def test_speech_has_to_last_longer_where_there_was_echo_of_late() -> None:
+    for echo_before, windows in ((None, 6), (1, 8), (50, 8), (70, 6)):
+        endpointer = Endpointer(EndpointSettings())
+        if echo_before is not None:
+            endpointer.hear(0.9, -80.0, echo=0.9)
+            for _ in range(echo_before):
+                endpointer.hear(0.0, -80.0)
+        lasted = 0
+        while not endpointer.lasts(200):
+            endpointer.hear(0.9, -20.0)
+            lasted += 1
+        assert lasted == windows
+
+
 def test_speech_and_silence_are_measured() -> None:
     endpointer = Endpointer(EndpointSettings())
     heard(endpointer, 1.0, 1.0, 1.0, 0.4)

@@ -166,9 +166,7 @@ async def test_a_format_may_change_in_mid_call(serve: Any) -> None:
     server = await serve()
     async with server.call() as client:
         await client.speak(310)
-        await client.until(
-            "input_audio_buffer.speech_started"
-        )  # else it is not judged
+        await client.until("input_audio_buffer.speech_started")  # else it is not judged
         await client.update(audio={"input": {"format": {"type": "audio/pcmu"}}})
         await client.hear(g711.encode(np.zeros(8_000, np.int16), "mulaw"))
         done = await client.until("response.done")
