@@ -94,7 +94,11 @@ class NotingDoor:
         return self.all(name)[count - 1]
 
 
-QUICK = TurnSettings(endpoint=EndpointSettings(silence_ms=512, ahead_ms=160), partials=False)
+QUICK = TurnSettings(
+    endpoint=EndpointSettings(silence_ms=512, ahead_ms=160),
+    echo_guard=False,  # what these callers say is no sound
+    partials=False,
+)
 SETTINGS = CallSettings(turns=QUICK, instructions="Be brief.")
 
 

@@ -1,5 +1,6 @@
 """A call whose caller makes sounds while the agent speaks: what is cut, and what goes on."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -8,11 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engines.ports import AsrRequest, ToolCallDelta, Transcript
-from engines.scripted import LlmOptions, ScriptedLlm, tokens_of
+from engines.audio import Pcm
+from engines.ports import AsrRequest, SpeechRequest, ToolCallDelta, Transcript
+from engines.scripted import LlmOptions, ScriptedLlm, ScriptedTts, tokens_of
 from pipelines.conversation.dialogue import AgentItem, ToolCallItem, ToolResultItem
 from pipelines.conversation.events import ReplyAudio, ReplyText
 from pipelines.conversation.lines import LINES
+from tests.pipelines.conversation.conftest import NotingDoor, now_ms
 
 pytestmark = pytest.mark.virtual_clock
 
@@ -40,11 +43,6 @@ def story(stage: Any) -> Any:
     """A stage whose agent tells a long story to whatever it hears."""
     stage.llm.engine = ScriptedLlm(LlmOptions(script=tokens_of(STORY), item_delay_ms=5))
     return stage
-
-
-def samples_of(door: Any) -> np.ndarray:
-    outputs = [told.args[1] for told in door.all("reply_said")]
-    return np.concatenate([o.pcm.samples for o in outputs if isinstance(o, ReplyAudio)])
 
 
 def replies(line: Any) -> list[AgentItem]:
@@ -81,6 +79,42 @@ async def test_a_short_sound_while_the_agent_speaks_is_never_heard_of(story: Any
         names = line.door.names
     assert names.count("turn_opened") == 1
     assert "reply_stopped" not in names
+
+
+class Rustling(ScriptedTts):
+    """A voice whose sound never repeats, as a tone does."""
+
+    @asynccontextmanager
+    async def open(self, request: SpeechRequest) -> AsyncIterator[AsyncIterator[Pcm]]:
+        draw = np.random.default_rng(len(request.text))
+
+        async def rustle() -> AsyncIterator[Pcm]:
+            for _ in range(2 * len(request.text.split())):
+                loud = draw.uniform(1_000, 6_000)
+                yield Pcm((loud * draw.standard_normal(1_000)).astype(np.int16), 24_000)
+
+        yield rustle()
+
+
+async def test_the_agents_own_voice_in_the_microphone_interrupts_nobody(story: Any) -> None:
+    turns = replace(story.settings.turns, echo_guard=True)
+    story.settings = replace(story.settings, turns=turns)
+    story.tts.engine = Rustling()
+    story.asr.engine = Hears("Tell me.", "Then came the")
+    door = NotingDoor()
+    async with story.call(door) as line:
+        line.call.set_rate(24_000)
+        line.call.request_reply()
+        await door.wait("reply_said", 2)
+        for _ in range(200):
+            said = [t.args[1] for t in door.all("reply_said") if isinstance(t.args[1], ReplyAudio)]
+            played = np.concatenate([output.pcm.samples for output in said])
+            heard = 24 * int(now_ms() - door.last("reply_started").at_ms) - 24 * 120
+            echo = played[max(0, heard - 480) : max(0, heard)] // 4
+            line.call.hear(np.pad(echo, (480 - len(echo), 0)).astype(np.int16))
+            await asyncio.sleep(0.02)
+        assert "reply_stopped" not in door.names
+        assert "turn_opened" not in door.names
 
 
 async def test_words_cut_the_reply_for_good(story: Any) -> None:
