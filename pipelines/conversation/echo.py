@@ -15,8 +15,9 @@ window that the VAD takes for speech it asks what the played audio cannot explai
    until there is more to go by, the guard goes by the envelopes.
 4. What is left above that is somebody else.
 
-Delays may jump and loudspeakers be turned up: where the coherence goes on to say echo and the
-prediction says caller, the path is learned anew.
+Delays may jump and loudspeakers be turned up: while the prediction says caller, a path that is
+learned from these windows alone is tried in the next one, and stays if it predicts more. Of a
+caller nothing can be predicted from what is played.
 """
 
 from __future__ import annotations
@@ -68,22 +69,17 @@ _PATH_MEMORY: Final = np.float32(0.985)
 """What remains of a frame when 16 ms have passed: averages over 250 ms and over a second."""
 
 _IS_ECHO: Final = 0.4
-_UNDISTURBED: Final = 0.93
-"""Coherence that is worth a trial; and the part of the path's usual one that it falls below
-where a caller speaks."""
+_FOUND_AFTER: Final = 2
+"""Coherence, at one delay for so many windows, that makes a path worth a trial."""
+
+_NEW: Final = 3
+_PROOF: Final = 0.12
+_BETTER: Final = 0.1
+"""Windows after which a path must have predicted so much of what is heard; and how much more than
+the present path one has to predict, in the window after those it was found in, to replace it."""
 
 _LEARNABLE: Final = 0.6
 """A window with a lower share of echo teaches nothing."""
-
-_FOUND_AFTER: Final = 2
-_MOVED_AFTER: Final = 3
-_LOUDER_AFTER: Final = 5
-"""Windows for which the coherence must disagree with the path: where there is none yet, at
-another delay than the path's, at the same. Each is less than an interruption takes."""
-
-_ON_TRIAL: Final = 3
-_PROOF: Final = 0.12
-"""Windows after which a new path must have predicted so much."""
 
 _LEAKAGE: Final = 0.05
 _EARLY: Final = 4.0
@@ -141,6 +137,7 @@ class EchoGuard:
         self._played = Played()
         self._search = _Search()
         self._path: _Path | None = None
+        self._other: _Path | None = None  # on trial in the next window
         self._recent: deque[_Heard] = deque(maxlen=_RECENT // _STEP_HOPS)
         self._windows: deque[Samples] = deque(maxlen=_CATCH_UP + 1)
         self._unseen = self._count = 0
@@ -172,6 +169,9 @@ class EchoGuard:
         heard = self._look()
         self._played.advance(int(heard[-1].hops[-1]))
         share = self._path.share(self._played, heard[-1]) if self._path else 0.0
+        share = max(share, self._try_other(heard[-1]))
+        if self._path and share <= _LEARNABLE and not self._contrary:
+            self._search.forget()
         for one in heard:
             self._search.hear(self._played, one)
         self._recent.extend(heard)
@@ -203,30 +203,41 @@ class EchoGuard:
         hops = last + _STEP_HOPS * np.arange(1 - len(frames), 1)
         return [_Heard(hops[i : i + 2], frames[i : i + 2]) for i in range(0, len(frames), 2)]
 
+    def _try_other(self, heard: _Heard) -> float:
+        """The share by the path on trial, if that predicts more than the present one."""
+        other, self._other = self._other, None
+        if other is None or self._path is None:
+            return 0.0
+        share = other.share(self._played, heard)
+        if other.explained <= self._path.explained + _BETTER:
+            return 0.0
+        self._path = other
+        return share
+
     def _learn(self, share: float) -> None:
         if self._path and self._path.unproven:
             self._path = None
         if self._path and share > _LEARNABLE:
             self._contrary = 0
             self._path.learn(self._played, self._recent[-1])
-            if self._path.lessons % _SOLVE_EVERY == 0:
-                self._path.coherence += 0.3 * (self._search.best()[1] - self._path.coherence)
-            return
+        else:
+            self._find()
+
+    def _find(self) -> None:
+        """Where windows on end are most coherent at one delay, that may be the echo's path."""
         delay, coherence = self._search.best()
         self._contrary = self._contrary + 1 if abs(delay - self._likely) <= 1 else 1
         self._likely = delay
-        if self._contradicts(delay, coherence):
-            self._contrary = 0
-            recent = _Heard(*map(np.concatenate, zip(*self._recent, strict=True)))
-            self._path = _Path(delay, coherence, self._played, recent)
-
-    def _contradicts(self, delay: int, coherence: float) -> bool:
-        """The coherence says echo where the path does not."""
+        if self._contrary < _FOUND_AFTER or coherence < _IS_ECHO:
+            return
+        since = list(self._recent)[-self._contrary if self._path else 0 :]
+        recent = _Heard(*map(np.concatenate, zip(*since, strict=True)))
+        path = _Path(delay, self._played, recent)
         if self._path is None:
-            return self._contrary >= _FOUND_AFTER and coherence > _IS_ECHO
-        if abs(delay - self._path.delay) > 1:
-            return self._contrary >= _MOVED_AFTER and coherence > _IS_ECHO
-        return self._contrary >= _LOUDER_AFTER and coherence > _UNDISTURBED * self._path.coherence
+            self._path = path
+        else:
+            self._other = path
+        self._contrary = 1
 
 
 class _Search:
@@ -247,6 +258,11 @@ class _Search:
             self._source += power(source)
             self._heard *= _SEARCH_MEMORY
             self._heard += power(frame)
+
+    def forget(self) -> None:
+        """Let what comes now weigh more than what was."""
+        for average in (self._cross, self._source, self._heard):
+            average *= np.float32(0.1)
 
     def best(self) -> tuple[int, float]:
         """The most coherent delay in hops, and its coherence, between 0 and 1."""
@@ -270,9 +286,8 @@ class _Sight(NamedTuple):
 class _Path:
     """The way of the echo at one delay, and what is expected to be left of it."""
 
-    def __init__(self, delay: int, coherence: float, played: Played, recent: _Heard) -> None:
+    def __init__(self, delay: int, played: Played, recent: _Heard) -> None:
         self.delay = delay
-        self.coherence = coherence
         taps = len(_TAPS)
         self._covariance: Spectra = np.zeros((BINS, taps, taps), np.complex64)
         self._cross: Spectra = np.zeros((BINS, taps, 1), np.complex64)
@@ -283,8 +298,8 @@ class _Path:
         gain = (powers(recent.frames).sum(axis=0) + _TINY) / (source + _TINY)
         self._gain: Powers = np.sqrt(gain * np.exp(np.log(gain).mean()))
         self._residual = self._gain
-        self._judged = 0
-        self._explained = 0.0
+        self.judged = 0
+        self.explained = 0.0
         self._peak = 0.0
         self._noise: Powers = np.ones(BANDS, np.float32)
         self._sight: _Sight | None = None
@@ -294,8 +309,8 @@ class _Path:
     @property
     def unproven(self) -> bool:
         """Coherent by chance: after some windows the filter still predicts nothing."""
-        on_trial = self._judged >= _ON_TRIAL and self.lessons < 2 * _ON_TRIAL
-        return on_trial and self._explained < _PROOF
+        on_trial = self.judged >= _NEW and self.lessons < 2 * _NEW
+        return on_trial and self.explained < _PROOF
 
     def share(self, played: Played, heard: _Heard) -> float:
         """The share of echo in the frames of one window."""
@@ -309,8 +324,8 @@ class _Path:
         parts = np.clip(foreign / (sight.heard + _TINY), 0, 1)
         left_over = np.minimum(sight.left / (sight.heard + _TINY), 1) * weights
         explained = 1.0 - float(left_over.sum() / (weights.sum() + _TINY))
-        self._judged += 1
-        self._explained += max(0.34, 1 / self._judged) * (explained - self._explained)
+        self.judged += 1
+        self.explained += max(0.34, 1 / self.judged) * (explained - self.explained)
         callers = self._smoothed(float((parts * weights).sum()), float(weights.sum()))
         return 1.0 - min(1.0, _SCALE * callers)
 
@@ -322,7 +337,7 @@ class _Path:
         self.lessons += 1
         if self.lessons < _NOVICE or self.lessons % _SOLVE_EVERY == 0:
             self._filter = self._solve()
-        if self._sight is not None:
+        if self._sight is not None:  # a path learns only from what it has judged
             self._track(self._sight)
 
     def _track(self, sight: _Sight) -> None:

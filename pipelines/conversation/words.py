@@ -23,7 +23,9 @@ _NOT_SAID: Final = re.compile(
 _SINGLE: Final = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\u1100-\u11ff"
 """Scripts that are looked at character by character: kana, Han, Hangul."""
 
-_WORD: Final = re.compile(rf"[{_SINGLE}]|\d+|(?:(?![{_SINGLE}\d_])[\w\u0900-\u097f'’])+")
+_WORD: Final = re.compile(
+    rf"[{_SINGLE}]|\d+|(?:(?![{_SINGLE}\d_])[\w\u0900-\u0963\u0966-\u097f'’])+"
+)
 _ACCENTS: Final = re.compile(r"[\u0300-\u036f\u064b-\u0652]")
 _LENGTHENED: Final = re.compile(r"[ーｰ〜～っッ…]")
 _QUESTION: Final = re.compile(r"[?？؟]")
@@ -35,7 +37,7 @@ _HUM: Final = re.compile(
 )
 """Hums and laughs, which are alike in many languages."""
 
-_OF_ALL: Final = "ok|okay|okey|oké|ha ha|he he|uh huh|mm hm|a ha"
+_OF_ALL: Final = "ok|okay|okey|oké|ha ha|ha ha ha|he he|he he he|a ha"
 
 
 def _listed(words: str) -> frozenset[str]:
