@@ -302,7 +302,8 @@ class _Path:
         self.explained = 0.0
         self._peak = 0.0
         self._noise: Powers = np.ones(BANDS, np.float32)
-        self._sight: _Sight | None = None
+        silence: Powers = np.zeros((1, BANDS), np.float32)
+        self._sight = _Sight(silence, silence, silence, self._noise)
         self._before = (0.0, 0.0)
         self._most_weight = self._held = 0.0
 
@@ -337,8 +338,7 @@ class _Path:
         self.lessons += 1
         if self.lessons < _NOVICE or self.lessons % _SOLVE_EVERY == 0:
             self._filter = self._solve()
-        if self._sight is not None:  # a path learns only from what it has judged
-            self._track(self._sight)
+        self._track(self._sight)
 
     def _track(self, sight: _Sight) -> None:
         """Move both ratios a step towards those of this window, where the echo is loud enough."""
