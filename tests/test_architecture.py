@@ -21,6 +21,7 @@ NOT_MIRRORED = {
     "engines/llm/scripted.py": "names of engines/scripted.py, which has its test",
     "engines/tts/scripted.py": "names of engines/scripted.py, which has its test",
     "loadtest/caller.py": "part of server_bench",
+    "loadtest/echo_bench.py": "a benchmark: it judges its own replies",
     "loadtest/interruption_bench.py": "a benchmark: it judges its own trials",
     "loadtest/snac_bench.py": "a benchmark: it compares with the offline decoder by itself",
     "loadtest/server_bench.py": "a benchmark: `make bench` runs it, and it checks its own run",

@@ -12,7 +12,6 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from pipelines.conversation.machine import TurnMachine
 from pipelines.conversation.endpoint import MOST_ECHO
 from pipelines.conversation.events import (
     Command,
@@ -20,6 +19,7 @@ from pipelines.conversation.events import (
     SettingsChanged,
     WindowHeard,
 )
+from pipelines.conversation.machine import TurnMachine
 from pipelines.conversation.reply import Stages
 from voice.journal import Closed, Entry, Recorded, Said, Staged, Step
 
