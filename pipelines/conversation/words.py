@@ -31,11 +31,13 @@ _LENGTHENED: Final = re.compile(r"[ーｰ〜～っッ…]")
 _QUESTION: Final = re.compile(r"[?？؟]")
 
 _HUM: Final = re.compile(
-    "m+|m+h+m*|h+m+|h+m+h+m+|u+h+|u+h+m+|u+h+u+h+|a+h+a*|o+h+|o+o+h+|e+h+m*|hu+h|"
+    "m+|[ok]|m+h+m*|h+m+|h+m+h+m+|u+h+|u+h+m+|u+h+u+h+|a+h+a*|o+h+|o+o+h+|e+h+m*|hu+h|"
     "(?:h[aeiou]){2,}h?|(?:j[ae]){2,}|k{3,}|w{3,}|(?:х[аеи]){2,}х?|(?:а*ха)+|м+|г?м+|угу|ага|"
     r"[\u110f\u1112\u1172]+|ه{2,}|ม+"
 )
 """Hums and laughs, which are alike in many languages."""
+
+_RHETORICAL: Final = frozenset({("right",), ("really",), ("oh", "really")})
 
 _OF_ALL: Final = "ok|okay|okey|oké|ha ha|ha ha ha|he he|he he he|a ha"
 
@@ -134,7 +136,8 @@ def kind_of(text: str, language: str | None, spoken: str) -> Kind:
     """What was heard over a reply, ``spoken`` being the reply's text of the last ten seconds.
 
     ``language`` is a code like "de" or "pt-BR"; where it is none of the fifteen that there are
-    words for, the English ones are taken. A question is never a backchannel.
+    words for, the English ones are taken. A question is no backchannel, but for a "right?" or a
+    "really?": they want no answer, and recognisers put their question mark behind any "right".
 
     One or two words are never taken for echo, whatever is being spoken: a caller who asks
     "Tuesday?" of what he has just heard looks the same, he would be lost for good, and such a
@@ -146,7 +149,8 @@ def kind_of(text: str, language: str | None, spoken: str) -> Kind:
     if not words:
         return "nothing"
     asks = _QUESTION.search(said) is not None
-    if not asks and _is_made_of(words, _phrases(_code(language))):
+    acknowledges = not asks or words in _RHETORICAL
+    if acknowledges and _is_made_of(words, _phrases(_code(language))):
         return "backchannel"
     return "echo" if _is_echo(words, spoken, asks=asks) else "words"
 
