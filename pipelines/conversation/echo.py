@@ -157,6 +157,11 @@ class EchoGuard:
         """Something was being heard within the last 500 ms."""
         return self._played.within(now_ms, AUDIBLE_FOR_MS)
 
+    @property
+    def echoes(self) -> bool:
+        """Echo was found, and not lost again."""
+        return self._path is not None
+
     def share(self, window: Samples, now_ms: float, *, suspect: bool = True) -> float:
         """How much of a window (512,) of 16 kHz is echo: 0 is a caller, 1 nothing but echo.
 

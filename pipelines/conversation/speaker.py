@@ -143,9 +143,9 @@ class Speaker:
         self._give_up()
         self._maintain_memory()
 
-    def recent_text(self) -> str:
-        """What was said last, and may come back by the microphone."""
-        return "".join(self._recent)
+    def recent_text(self) -> tuple[str, bool]:
+        """What was said last, and whether it comes back by the microphone."""
+        return "".join(self._recent), self.echo.echoes
 
     def _fall_silent(self, epoch: int, reason: StopReason, now: float) -> None:
         """An interrupted listener has heard what the ledger says, until the client says better."""

@@ -43,7 +43,8 @@ _PRIORITIES: Final[dict[Purpose, Priority]] = {
 
 
 class Takes:
-    """The takes that are under way. ``spoken`` gives what the agent has said of late."""
+    """The takes that are under way. ``spoken`` gives what the agent has said of late, and whether
+    it comes back by the microphone."""
 
     def __init__(
         self,
@@ -52,7 +53,7 @@ class Takes:
         happen: Callable[[Event], None],
         *,
         call_id: str,
-        spoken: Callable[[], str],
+        spoken: Callable[[], tuple[str, bool]],
     ) -> None:
         self.language: str | None = None
         """The language that was heard last."""
@@ -131,8 +132,8 @@ class Takes:
         text = " ".join(transcript.text for transcript in transcripts if transcript.text)
         heard = next((each.language for each in transcripts if each.language), None)
         self.language = language = language or heard or self.language
-        spoken = self._spoken()
-        kind = kind_of(text, language, spoken)
+        spoken, echoes = self._spoken()
+        kind = kind_of(text, language, spoken, echoes=echoes)
         return TranscriptArrived(
             take,
             "" if kind == "nothing" else text,

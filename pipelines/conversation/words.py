@@ -130,9 +130,11 @@ _SURE_UNITS: Final = 4.0
 _MOST_ERRORS: Final = 0.34
 _CALLERS_QUESTION: Final = 7.0
 _ALIKE: Final = 0.5
+_LEAST_LETTERS: Final = 5
+_MOST_MISHEARD: Final = 0.35
 
 
-def kind_of(text: str, language: str | None, spoken: str) -> Kind:
+def kind_of(text: str, language: str | None, spoken: str, *, echoes: bool = False) -> Kind:
     """What was heard over a reply, ``spoken`` being the reply's text of the last ten seconds.
 
     ``language`` is a code like "de" or "pt-BR"; where it is none of the fifteen that there are
@@ -142,7 +144,9 @@ def kind_of(text: str, language: str | None, spoken: str) -> Kind:
     One or two words are never taken for echo, whatever is being spoken: a caller who asks
     "Tuesday?" of what he has just heard looks the same, he would be lost for good, and such a
     piece of echo is left to the sound to tell. Three words must be a literal part of what is
-    spoken. From four on a third may be misheard, unless the end is somebody else's.
+    spoken. From four on a third may be misheard, unless the end is somebody else's. Where the
+    sound has told that the agent ``echoes``, a scrap of what is spoken is that, of however few
+    words, and however misheard: its letters tell, but for words that want to interrupt.
     """
     said = _NOT_SAID.sub(" ", text)
     words = _words(said)
@@ -152,7 +156,8 @@ def kind_of(text: str, language: str | None, spoken: str) -> Kind:
     acknowledges = not asks or words in _RHETORICAL
     if acknowledges and _is_made_of(words, _phrases(_code(language))):
         return "backchannel"
-    return "echo" if _is_echo(words, spoken, asks=asks) else "words"
+    echo = _is_echo(words, spoken, asks=asks) or (echoes and _is_scrap(words, spoken))
+    return "echo" if echo else "words"
 
 
 # --- backchannels ---------------------------------------------------------------------------
@@ -208,6 +213,19 @@ def _is_echo(heard: Words, spoken: str, *, asks: bool) -> bool:
         return False
     ends_foreign = {len(heard) - 1, len(heard) - 2} <= foreign
     return not ends_foreign and not any(heard[i] in _URGENT for i in foreign)
+
+
+def _is_scrap(heard: Words, spoken: str) -> bool:
+    """The letters of ``heard`` are nearly some of ``spoken``: edit distance to any part of it."""
+    letters, said = "".join(heard), "".join(_words(spoken))
+    if len(letters) < _LEAST_LETTERS or not _URGENT.isdisjoint(heard):
+        return False
+    row = [0] * (len(said) + 1)
+    for i, letter in enumerate(letters, 1):
+        before, row = row, [i]
+        for j, other in enumerate(said, 1):
+            row.append(min(before[j - 1] + (letter != other), before[j] + 1, row[-1] + 1))
+    return min(row) <= _MOST_MISHEARD * len(letters)
 
 
 def _units(words: Sequence[str]) -> float:

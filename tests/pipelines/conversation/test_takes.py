@@ -73,7 +73,11 @@ class Stage:
         self.spoken = ""
         engines = Engines(None, self.asr, None, None, self.judge)  # type: ignore[arg-type]
         self.takes = Takes(
-            engines, tasks, self.events.append, call_id="call_1", spoken=lambda: self.spoken
+            engines,
+            tasks,
+            self.events.append,
+            call_id="call_1",
+            spoken=lambda: (self.spoken, False),
         )
 
     def start(self, take: int = 1, purpose: Any = "final", profile: Any = None) -> None:

@@ -165,12 +165,34 @@ def test_an_acknowledgement_that_is_also_being_spoken_does_no_harm_either_way() 
     assert kind_of("Of course.", "en", "Of course. I can book that for you.") == "backchannel"
 
 
-ENGLISH = [text for language, text in BACKCHANNELS if language == "en"]
+ENGLISH = [text for language, text in BACKCHANNELS if language == "en" and "?" not in text]
 
 
 @given(st.lists(st.sampled_from(ENGLISH), min_size=1, max_size=4))
 def test_backchannels_on_end_are_one(texts: list[str]) -> None:
     assert kind_of(" ".join(texts), "en", "") == "backchannel"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("ware house", "echo"),
+        ("Should be with.", "echo"),
+        ("Order lef are war.", "echo"),
+        ("with a neighbour?", "echo"),
+        ("no", "words"),
+        ("stop", "words"),
+        ("Thursday, wait", "words"),
+        ("Can I change it", "words"),
+        ("ten of clubs", "words"),
+        ("", "nothing"),
+        ("Yeah.", "backchannel"),
+    ],
+)
+def test_a_scrap_of_the_reply_is_echo_where_the_sound_says_that_there_is_one(
+    text: str, kind: str
+) -> None:
+    assert kind_of(text, "en", REPLY, echoes=True) == kind
 
 
 @given(st.integers(0, 24), st.integers(4, 12))
