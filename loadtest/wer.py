@@ -23,6 +23,8 @@ SPOKEN = {
     "st": "saint",
     "%": "percent",
     "&": "and",
+    "metre": "meter",
+    "metres": "meters",
 }
 TOKEN = re.compile(r"\d[\d,]*(?:\.\d+)?|[^\W\d_]+(?:'[^\W\d_]+)*|[%&]")
 

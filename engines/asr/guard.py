@@ -47,6 +47,9 @@ ARTEFACTS = frozenset({"you", "thank you for watching", "thanks for watching"})
 # What they write over noise as well, but callers say too.
 SILENCE_PHRASES = ARTEFACTS | {"bye", "thank you", "thank you so much", "thank you very much"}
 
+# What Moonshine makes of a crowd when it is sure of itself.
+MURMURS = SILENCE_PHRASES | {"hm", "hmm", "mm", "mm hm", "mm hmm", "mmm", "oh", "uh", "um", "yeah"}
+
 
 class Doubt(Enum):
     """Why a transcript is suspect."""
@@ -178,7 +181,8 @@ def _is_noise(heard: Heard, *, repeats: bool) -> bool:
     if heard.sound.contrast_db >= RATHER_EVEN_DB:
         return False
     doubtful = heard.avg_logprob is not None and heard.avg_logprob < DOUBTFUL_LOGPROB
-    return repeats or doubtful or heard.sound.doubt is Doubt.NOISE
+    murmur = " ".join(heard.words) in MURMURS
+    return repeats or doubtful or murmur or heard.sound.doubt is Doubt.NOISE
 
 
 def _is_unsure(heard: Heard) -> bool:

@@ -13,6 +13,7 @@ from loadtest.wer import Wer, spoken_words, wer
         ("100% of 90, or 21.05", "one hundred percent of ninety or twenty one point zero five"),
         ("Dial 29340 or 0.", "dial two nine three four zero or zero"),
         ("Dr. No, at 7", "doctor no at seven"),
+        ("ten metres", "ten meters"),
     ],
 )  # fmt: skip
 def test_writing_becomes_speech(written, spoken):

@@ -84,6 +84,7 @@ def test_words_over_noise_are_silence(heard):
         said("It's a very good idea.", logprob=-0.6, contrast=9.9),
         said("I'm sorry. I'm sorry.", contrast=9.9),
         said("I'm sorry. " * 5, contrast=9.9),
+        said("Mm-Hmm.", contrast=9.9),
     ],
 )
 def test_words_over_sound_that_hardly_rises_and_falls_are_noise(heard):

@@ -14,7 +14,9 @@ from engines.asr.moonshine import (
     text_of,
 )
 from engines.audio import Pcm
-from engines.ports import EngineError
+from engines.ports import EngineError, Priority
+from loadtest.noises import at_level, noises
+from loadtest.speech import recordings
 from loadtest.wer import wer
 
 
@@ -92,6 +94,26 @@ class TestRealMoonshine:
         hiss = np.random.default_rng(1).standard_normal(32_000) * level
         transcript = await listen(asr, Pcm.from_floats(hiss, 16_000))
         assert (transcript.text, transcript.suspicion) == ("", "noise" if level > 0.0003 else "")
+
+    async def test_a_loop_is_resolved_by_hearing_smaller_pieces(self, asr, models, listen):
+        """A sentence said three times is a loop to the guard."""
+        clips = {clip.name: clip for clip in recordings(models.path("speech"))}
+        clip = clips["something.wav"]
+        pcm = Pcm(np.tile(clip.pcm.samples, 3), 16_000)
+        once = await listen(asr, pcm, language="en", priority=Priority.PARTIAL)
+        again = await listen(asr, pcm, language="en")
+        said = " ".join([clip.words] * 3)
+        assert wer([(said, once.text)]).rate > 0.5
+        assert wer([(said, again.text)]).rate < 0.2
+        assert (once.suspicion, again.suspicion) == ("loop", "loop")
+
+    @pytest.mark.parametrize("seconds", [0.7, 1.2, 3.0, 10.0])
+    async def test_ten_people_at_once_say_nothing(self, asr, models, listen, seconds):
+        crowd = at_level(noises(30, recordings(models.path("speech")))["babble"], -25)
+        for place in range(0, 400_000, 60000):
+            part = Pcm(crowd.samples[place : place + int(seconds * 16_000)], 16_000)
+            transcript = await listen(asr, part, language="en")
+            assert (transcript.text, transcript.suspicion != "") == ("", True)
 
     async def test_another_language_is_refused_with_the_remedy(self, asr, spoken, listen):
         with pytest.raises(EngineError, match=r"English only, not 'de'.*whisper") as refused:

@@ -6,7 +6,9 @@ import pytest_asyncio
 
 from engines.asr.whisper import Options, Whisper, create, length_limit
 from engines.audio import Pcm
-from engines.ports import EngineError
+from engines.ports import EngineError, Priority
+from loadtest.noises import at_level, noises
+from loadtest.speech import recordings
 from loadtest.wer import spoken_words, wer
 
 
@@ -62,6 +64,26 @@ class TestRealWhisper:
         hiss = np.random.default_rng(1).standard_normal(32_000) * level
         transcript = await listen(asr, Pcm.from_floats(hiss, 16_000))
         assert (transcript.text, transcript.suspicion) == ("", "noise" if level else "")
+
+    async def test_what_is_left_out_is_found_in_smaller_pieces(self, asr, models, listen):
+        """Of a sentence said five times the decoder writes the first and leaves out the rest."""
+        clips = {clip.name: clip for clip in recordings(models.path("speech"))}
+        clip = clips["cards_003.wav"]
+        pcm = Pcm(np.tile(clip.pcm.samples, 5), 16_000)
+        once = await listen(asr, pcm, language="en", priority=Priority.PARTIAL)
+        again = await listen(asr, pcm, language="en")
+        said = " ".join([clip.words] * 5)
+        assert wer([(said, once.text)]).rate > 0.5
+        assert wer([(said, again.text)]).rate < 0.25
+        assert once.suspicion == again.suspicion != ""
+
+    @pytest.mark.parametrize("seconds", [0.7, 1.2, 3.0, 10.0])
+    async def test_ten_people_at_once_say_nothing(self, asr, models, listen, seconds):
+        crowd = at_level(noises(30, recordings(models.path("speech")))["babble"], -25)
+        for place in range(0, 400_000, 130000):
+            part = Pcm(crowd.samples[place : place + int(seconds * 16_000)], 16_000)
+            transcript = await listen(asr, part, language="en")
+            assert (transcript.text, transcript.suspicion != "") == ("", True)
 
     async def test_what_was_said_before_steers_the_spelling(self, asr, spoken, listen):
         clip = next(clip for clip in spoken if clip.name == "lv_0870.wav")
