@@ -294,12 +294,14 @@ def _resampled(pcm: Pcm) -> Samples:
 
 
 def _from_first_sound(samples: Samples) -> Samples:
-    """Without the silence before it: 30 dB below the loudest 10 ms is sound."""
+    """Without what is before it: the first 30 ms that stay within 15 dB of the speech's level.
+    Breath and hiss are no sound that a listener would stop for."""
     size = RATE // 100
     blocks = samples[: len(samples) // size * size].reshape(-1, size).astype(np.float32)
-    power = np.square(blocks).mean(axis=1)
-    first = int(np.argmax(power > power.max() * 1e-3))
-    return samples[first * size :]
+    level_db = 10 * np.log10(np.square(blocks).mean(axis=1) + 1e-3)
+    speech_db = float(np.median(level_db[level_db > level_db.max() - 30]))
+    loud = level_db > speech_db - 15
+    return samples[int(np.argmax(loud[:-2] & loud[1:-1] & loud[2:])) * size :]
 
 
 def _cough(seed: int) -> Samples:
