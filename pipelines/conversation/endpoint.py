@@ -27,9 +27,10 @@ HANG = 3
 80 to 110 ms late on clean recordings. Silence is counted from where the sound ended, but from no
 further back than this, since a last consonant may be as soft."""
 
-RISE = 2
-"""Windows for which Silero does not believe yet in speech that has begun. How long speech lasts is
-counted from where the sound began, but from no further back than this."""
+RISE = 3
+"""Windows for which Silero does not believe yet in speech that has begun: two, or four where it
+begins with an f or an s. How long speech lasts is counted from where the sound began, but from no
+further back than this."""
 
 RISE_DB = 20.0
 """A window this far below the first that is speech holds no sound of it."""
@@ -91,7 +92,7 @@ class Endpointer:
         self._echo_at: int | None = None
         self._paused = False
         self._loud = 0
-        self._run = self._rise = 0
+        self._run = self._rise = self._gap = 0
         self._before_db = (-math.inf,) * RISE
         self._waiting: int | None = None
         self._quiet_since: int | None = None
@@ -115,7 +116,7 @@ class Endpointer:
 
     @property
     def run_ms(self) -> int:
-        """How long the caller has been speaking without a break."""
+        """How long the caller has been speaking, without the gaps that are shorter than a pause."""
         return (self._run + self._rise) * WINDOW_MS if self._run else 0
 
     def lasts(self, milliseconds: int) -> bool:
@@ -175,8 +176,11 @@ class Endpointer:
         if not self._run and probability >= self.settings.threshold:
             sounds = [before_db > level_db - RISE_DB for before_db in self._before_db]
             self._rise = (*sounds, False).index(False)
-        lasts = self._run > 0 and self._lingers(probability)
-        self._run = self._run + 1 if lasts or probability >= self.settings.threshold else 0
+        if probability >= self.settings.threshold or (self._run and self._lingers(probability)):
+            self._run, self._gap = self._run + 1, 0
+        else:
+            self._gap += 1
+            self._run = self._run if self._gap < self._ahead else 0
         self._before_db = (level_db, *self._before_db[:-1])
 
     def _hear_before_turn(self, probability: float) -> Border | None:

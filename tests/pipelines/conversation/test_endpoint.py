@@ -253,7 +253,7 @@ def test_speech_is_counted_from_where_the_sound_began_not_from_where_the_vad_not
         ([-80.0, -80.0, -80.0], 1),
         ([-80.0, -80.0, -30.0], 2),
         ([-80.0, -30.0, -80.0], 1),
-        ([-30.0, -30.0, -30.0], 3),
+        ([-30.0, -30.0, -30.0], 4),
     ):
         endpointer = Endpointer(EndpointSettings())
         for level_db in before_db:
@@ -292,7 +292,9 @@ def test_speech_and_silence_are_measured() -> None:
     heard(endpointer, 1.0, 1.0, 1.0, 0.4)
     assert (endpointer.run_ms, endpointer.silent_ms) == (4 * WINDOW_MS, 0)
     heard(endpointer, 0.1, 0.1)
-    assert (endpointer.run_ms, endpointer.silent_ms) == (0, 2 * WINDOW_MS)
+    assert (endpointer.run_ms, endpointer.silent_ms) == (4 * WINDOW_MS, 2 * WINDOW_MS)
+    heard(endpointer, 0.1, 0.1, 0.1)
+    assert (endpointer.run_ms, endpointer.silent_ms) == (0, 5 * WINDOW_MS)
     heard(endpointer, 0.4)
     assert endpointer.run_ms == 0, "what begins no speech is none"
     endpointer.hear(1.0, 30.0)
