@@ -3,6 +3,7 @@ import pytest
 
 from engines.asr.guard import (
     EVEN_DB,
+    SHORT_DB,
     Doubt,
     Heard,
     Sound,
@@ -81,7 +82,9 @@ def test_words_over_noise_are_silence(heard):
     "heard",
     [
         said("The Lord is the Lord.", logprob=-0.1, contrast=3.9),
-        said("It's a very good idea.", logprob=-0.6, contrast=9.9),
+        said("It's a very good idea.", logprob=-0.67, contrast=11.9),
+        said("It's a very good idea.", logprob=-0.51, contrast=10.0),
+        said("It's a very good idea.", logprob=-0.12, contrast=5.0),
         said("I'm sorry. I'm sorry.", contrast=9.9),
         said("I'm sorry. " * 5, contrast=9.9),
         said("Mm-Hmm.", contrast=9.9),
@@ -95,7 +98,8 @@ def test_words_over_sound_that_hardly_rises_and_falls_are_noise(heard):
     "heard",
     [
         said("Feels like these days go on forever.", contrast=9.8),
-        said("It's a very good idea.", logprob=-0.6, contrast=10.0),
+        said("It's a very good idea.", logprob=-0.9, contrast=12.0),
+        said("It's a very good idea.", logprob=-0.09, contrast=5.0),
         said("It's a very good idea.", logprob=None, contrast=9.9),
     ],
 )
@@ -160,7 +164,7 @@ def test_the_quiet_around_a_sound_is_no_contrast_but_there_is_a_second_of_it():
 
 
 def test_of_less_than_a_second_nobody_can_say_that_it_is_even():
-    assert contrast_db(bursts(*[-20] * 9), 16_000) == EVEN_DB
+    assert contrast_db(bursts(*[-20] * 9), 16_000) == SHORT_DB
     assert contrast_db(bursts(-20, -40, -20, -40), 16_000) > 15
 
 
