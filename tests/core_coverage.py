@@ -17,12 +17,14 @@ CORE = (
     "pipelines.conversation.dialogue",
     "pipelines.conversation.dictation",
     "pipelines.conversation.endpoint",
+    "pipelines.conversation.heard",
     "pipelines.conversation.hearing",
     "pipelines.conversation.machine",
     "pipelines.conversation.patience",
     "pipelines.conversation.playback",
     "pipelines.conversation.turns",
     "pipelines.conversation.unheard",
+    "pipelines.conversation.words",
     "pipelines.speaking.phrases",
 )
 
