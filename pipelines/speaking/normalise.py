@@ -29,6 +29,8 @@ def speakable(text: str, language: str | None = None) -> str:
 
 def spoken_form(prose: str, language: str | None, *, starts_line: bool) -> str:
     """The same for text without blocks of code. ``starts_line``: whether a line begins there."""
+    if not prose.strip():
+        return ""
     if language is None and _NOT_LATIN.search(prose):
         return tidy(plain(prose, starts_line=starts_line, code=foreign.code))
     if primary(language) != ENGLISH:

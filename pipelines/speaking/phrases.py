@@ -103,6 +103,8 @@ class PhraseSplitter:
         so that every delta costs as little."""
         begin = _BLANKS.match(self._text, start + self._blanks).end()  # type: ignore[union-attr]
         self._blanks = begin - start
+        if self._blanks >= self._settings.most_characters:
+            return start + self._settings.most_characters
         head = self._text[begin : begin + self._settings.most_characters]
         words = list(_BEAT.finditer(head))
         ends = list((self._first_ends if self._first else self._later_ends)(head, words))

@@ -222,3 +222,15 @@ def test_no_phrase_is_blank_or_longer_than_allowed(text: str, most: int) -> None
     assert len(first.split()) <= 7
     assert all(phrase.strip() for phrase in others[:-1])
     assert all(len(phrase.split()) <= most for phrase in others)
+
+
+@pytest.mark.parametrize("blank", ["\n", "\t", " "])
+@pytest.mark.parametrize("step", [1, 7, 10_000])
+def test_blanks_without_end_are_cut_like_anything_else(blank: str, step: int) -> None:
+    splitter, text = PhraseSplitter(), "Well." + blank * 1_000 + "So?"
+    fed = [
+        phrase for at in range(0, len(text), step) for phrase in splitter.feed(text[at : at + step])
+    ]
+    phrases = [*fed, *splitter.finish()]
+    assert "".join(phrases) == text
+    assert max(map(len, phrases)) <= 800
