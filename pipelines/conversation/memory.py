@@ -259,7 +259,7 @@ def _shortened(messages: list[Message], room: int) -> list[Message]:
 def _cut(text: str, most_bytes: int) -> str:
     """``text`` without its middle, if it has more bytes."""
     size = len(text.encode("utf-8", "surrogatepass"))
-    if size <= most_bytes:
+    if size <= max(0, most_bytes):
         return text
     side = max(0, len(text) * (most_bytes - len(_GAP.encode())) // size // 2)
     return text[:side] + _GAP + text[len(text) - side :]

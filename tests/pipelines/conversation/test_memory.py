@@ -524,3 +524,13 @@ def test_with_notes_it_is_read_in_order_and_never_too_long(items: list[Item], mo
                     await asyncio.sleep(0)
 
     asyncio.run(live())
+
+
+async def test_a_context_too_small_for_notes_of_nothing_breaks_nothing(
+    remembering: Remembering,
+) -> None:
+    for number in range(9):
+        remembering.dialogue.add(CallerItem(f"c{number}", ""))
+        remembering.dialogue.add(AgentItem(f"a{number}", status="incomplete"))
+    remembering.memory.maintain(CallSettings(instructions="x" * 500, context_tokens=100))
+    await asyncio.sleep(1)
