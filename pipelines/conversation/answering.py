@@ -132,7 +132,7 @@ class Answering:
     def request(self) -> None:
         """The client asks for a reply."""
         self._requested = True
-        self._tools_out = False
+        self._tools_out = self._asked_after = False
 
     def cancel(self) -> None:
         """The client wants the reply stopped; what is owed to the caller's words stays owed."""
@@ -214,8 +214,8 @@ class Answering:
         settings, asked = self.settings, self._asked_after
         waits: list[tuple[int | None, Line]] = [
             (settings.filler_ms if self._tools_out else None, "one_moment"),
-            (None if asked else settings.idle_ms, "still_there"),
-            (settings.hang_up_ms if asked else None, "farewell"),
+            (settings.idle_ms if settings.detect and not asked else None, "still_there"),
+            (settings.hang_up_ms if settings.detect and asked else None, "farewell"),
         ]
         dues = [(self._stirred_at + wait, line) for wait, line in waits if wait is not None]
         return min(dues, default=None)

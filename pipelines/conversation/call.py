@@ -90,7 +90,7 @@ class Call:
         self._stepping = False
         self._timer: asyncio.TimerHandle | None = None
         self._machine = TurnMachine(settings.turns)
-        self._hearing = Hearing(0, MOST_UNDETECTED_MS)
+        self._hearing = Hearing()
         self._turn_items: dict[int, CallerItem] = {}
         self._turn_at: dict[int, int] = {}
         self._turn_ms: dict[int, int] = {}
@@ -139,11 +139,14 @@ class Call:
     def configure(self, settings: CallSettings) -> None:
         """Take new settings, from the next window and the next reply on."""
         self.settings = settings
-        if self._machine.settings != settings.turns:
-            self._happen(SettingsChanged(settings.turns))
+        self._happen(SettingsChanged(settings.turns))
         endpoint = settings.turns.endpoint
         preroll_ms = endpoint.prefix_ms + endpoint.onset_ms + _SLACK_WINDOWS * WINDOW_MS
-        self._hearing.configure(preroll_ms, keep_all=not settings.turns.detect)
+        most_ms = max(MOST_UNDETECTED_MS, preroll_ms + endpoint.max_turn_ms)
+        keep_all = not settings.turns.detect
+        self._hearing.configure(
+            preroll_ms, MOST_UNDETECTED_MS if keep_all else most_ms, keep_all=keep_all
+        )
         self._ear.judged = settings.turns.detect
 
     def set_rate(self, rate: int) -> None:

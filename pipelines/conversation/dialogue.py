@@ -103,10 +103,12 @@ class AgentItem:
 
 @dataclass(slots=True)
 class ToolCallItem:
-    """A function the agent wants called."""
+    """A function the agent wants called; ``own`` where the server does it itself, and no client
+    hears of it."""
 
     id: str
     call: ToolCall
+    own: bool = False
 
 
 @dataclass(slots=True)
@@ -116,6 +118,7 @@ class ToolResultItem:
     id: str
     call_id: str
     output: str
+    own: bool = False
 
 
 Item: TypeAlias = SystemItem | CallerItem | AgentItem | ToolCallItem | ToolResultItem
@@ -144,7 +147,8 @@ class Dialogue:
 
     @property
     def last_id(self) -> str | None:
-        return next(reversed(self._items), None)
+        """The last item that a client knows of."""
+        return next((item.id for item in reversed(self._items.values()) if _is_told(item)), None)
 
     def get(self, item_id: str) -> Item:
         """Raises UnknownItemError."""
@@ -202,6 +206,10 @@ class Dialogue:
         if pending:
             messages.append(Message("user", pending))
         return tuple(_answered(messages))
+
+
+def _is_told(item: Item) -> bool:
+    return not (isinstance(item, ToolCallItem | ToolResultItem) and item.own)
 
 
 def _characters(item: Item) -> int:

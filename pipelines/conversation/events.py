@@ -21,7 +21,8 @@ from pipelines.conversation.settings import TurnSettings
 
 @dataclass(frozen=True, slots=True)
 class SettingsChanged:
-    """From here on the call takes turns like this."""
+    """The call is told how to behave, at its beginning and anew: from here on it takes turns like
+    this."""
 
     settings: TurnSettings
 

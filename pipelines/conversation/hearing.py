@@ -20,16 +20,15 @@ class Hearing:
     What goes beyond ``most_ms`` is dropped, and ``overflowed`` says so.
     """
 
-    def __init__(self, preroll_ms: int, most_ms: int) -> None:
+    def __init__(self, preroll_ms: int = 0, most_ms: int = 0, *, keep_all: bool = False) -> None:
         self._windows: deque[Samples] = deque()
-        self._open = self._keep_all = False
+        self._open = self.overflowed = False
+        self.configure(preroll_ms, most_ms, keep_all=keep_all)
+
+    def configure(self, preroll_ms: int, most_ms: int, *, keep_all: bool) -> None:
+        """Keep so much before each turn from now on, or all of it, and no more than ``most_ms``."""
         self._preroll = _windows(preroll_ms)
         self._most = _windows(most_ms)
-        self.overflowed = False
-
-    def configure(self, preroll_ms: int, *, keep_all: bool) -> None:
-        """Keep so much before each turn from now on, or all of it."""
-        self._preroll = _windows(preroll_ms)
         self._keep_all = keep_all
 
     @property

@@ -113,7 +113,10 @@ class TurnMachine:
 
     # --- how turns are taken ------------------------------------------------------------
 
-    def _on_settings(self, event: SettingsChanged, _now: int) -> None:
+    def _on_settings(self, event: SettingsChanged, now: int) -> None:
+        if not self._heard_at:  # a line that is dead from the beginning is idle, too
+            self._answering.stir(now)
+        self._answering.drop()  # it was worked out under the old ones
         self.settings = self._answering.settings = event.settings
         self._endpointer.configure(event.settings.endpoint)
         self._set_wait()

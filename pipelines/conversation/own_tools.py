@@ -67,5 +67,5 @@ def perform(name: str, arguments: str) -> tuple[Event | None, str]:
     try:
         decoded = msgspec.json.decode(arguments or "{}", type=dict[str, Any])
         return OWN_TOOLS[name].perform(decoded), "done"
-    except ValueError as error:  # msgspec's errors are ValueErrors
+    except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
         return None, f"{name} was not done: {error}"

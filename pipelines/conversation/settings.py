@@ -23,7 +23,8 @@ class TurnSettings:
     in mid-word.
 
     After ``idle_ms`` in which nobody speaks the caller is asked whether they are there, after
-    ``hang_up_ms`` more the call ends; None for never. A tool that takes ``filler_ms`` is bridged
+    ``hang_up_ms`` more the call ends; None for never. Only where turns are detected is it known
+    that nobody speaks. A tool that takes ``filler_ms`` is bridged
     with a word.
     """
 

@@ -77,7 +77,8 @@ class Speaker:
         self._reading: asyncio.Task[None] | None = None
         self._item: AgentItem | None = None
         self._settings = CallSettings()
-        self._paused = self._sounded = False
+        self._paused = self._sounded = self._said = False
+        self._did_own = self._called_out = self._asked_again = False
         self._recent: deque[str] = deque(maxlen=_RECENT_PHRASES)
 
     def read_ahead(self, settings: CallSettings) -> None:
@@ -139,7 +140,7 @@ class Speaker:
             now = self._now()
             self._playback.flush(now)
             self._fall_silent(epoch, reason, now)
-        self._paused = False
+        self._paused = self._asked_again = False
         self._give_up()
         self._maintain_memory()
 
@@ -194,7 +195,8 @@ class Speaker:
     def _begin(self, epoch: int, settings: CallSettings, llm: Llm, heard: str = "") -> None:
         chat = self._chat(settings, heard)
         self._item, self._settings = None, settings
-        self._paused = self._sounded = False
+        self._paused = self._sounded = self._said = False
+        self._did_own = self._called_out = False
         self._playback.begin(epoch, held=bool(heard))
         plan = ReplyPlan(
             epoch, chat, settings.voice, settings.speed, settings.spoken, settings.language
@@ -236,7 +238,7 @@ class Speaker:
             observer.said(output, self._now())
 
     def _say(self, output: ReplyText | ReplyAudio) -> None:
-        item = self._item
+        item, self._said = self._item, True
         if item is None:
             item = self._item = AgentItem(self._new_id(), spoken=self._settings.spoken)
             self._door.reply_began_item(item, self._dialogue.append(item))
@@ -253,20 +255,29 @@ class Speaker:
     def _call_tool(self, output: ReplyToolCall) -> None:
         if self._item is not None:
             self._item.status = "completed"  # calls come last: the words are all said
-        item = ToolCallItem(self._new_id(), output.call)
-        if output.call.name in self._settings.own_tools:
-            self._dialogue.append(item)
+        own = output.call.name in _own_tools(self._settings)
+        item = ToolCallItem(self._new_id(), output.call, own)
+        previous = self._dialogue.append(item)
+        if own:
             self._do_own(output.call)
         else:
-            self._door.reply_called(item, self._dialogue.append(item))
+            self._called_out = True
+            self._door.reply_called(item, previous)
             self._happen(ToolsCalled(output.epoch))
 
     def _do_own(self, call: ToolCall) -> None:
         event, outcome = perform(call.name, call.arguments)
-        self._dialogue.append(ToolResultItem(self._new_id(), call.id, outcome))
+        self._dialogue.append(ToolResultItem(self._new_id(), call.id, outcome, own=True))
+        self._did_own = True
         if event is not None:
             self._happen(event)
-        if self._item is None:  # it did this and said nothing
+
+    def _ask_again(self) -> None:
+        """A model that did something and said nothing is asked for words, once: some would go on
+        for ever. Where a client has something to do, it asks."""
+        mute = self._did_own and not self._said and not self._called_out
+        self._asked_again = mute and not self._asked_again
+        if self._asked_again:
             self._happen(ReplyRequested())
 
     def _finish(self, output: ReplyFinished) -> None:
@@ -282,13 +293,20 @@ class Speaker:
             and expects_digits(item.text, self._settings.language)
         ):
             self._happen(ProfileChosen("digits", once=True))
+        self._ask_again()
         self._happen(ReplyEnded(output.epoch, round(self._playback.lead_ms(self._now()))))
         self._maintain_memory()
 
 
 def _tools(settings: CallSettings) -> tuple[Tool, ...]:
     """All that the model may call."""
-    return (*settings.tools, *(OWN_TOOLS[name].tool for name in settings.own_tools))
+    return (*settings.tools, *(OWN_TOOLS[name].tool for name in _own_tools(settings)))
+
+
+def _own_tools(settings: CallSettings) -> list[str]:
+    """Those of our own that the model may call: a client's of the same name stands in for ours."""
+    theirs = {tool.name for tool in settings.tools}
+    return [name for name in settings.own_tools if name not in theirs]
 
 
 _LET_OUT: Final[dict[type[Any], Callable[[Speaker, Any], None]]] = {

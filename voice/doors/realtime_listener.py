@@ -42,7 +42,7 @@ from voice.wire.realtime_server import (
     InputAudioBufferClearedEvent,
     SessionUpdatedEvent,
 )
-from voice.wire.realtime_session import merge
+from voice.wire.realtime_session import RealtimeSession, merge
 
 LEAST_COMMIT_MS: Final = 100
 """OpenAI refuses to commit less audio than this; so do we."""
@@ -176,6 +176,8 @@ class RealtimeListener:
 
     def _create_response(self, event: ResponseCreateEvent) -> None:
         params = event.response
+        if not isinstance(self._teller.session, RealtimeSession):
+            raise WireError("invalid_value", "A transcription session has no responses.", "type")
         if self._call.replying:
             raise WireError(
                 "conversation_already_has_active_response",
@@ -196,7 +198,10 @@ class RealtimeListener:
 
     def _cancel_response(self, event: ResponseCancelEvent) -> None:
         active = self._teller.response_id
-        if not self._call.replying or event.response_id not in (None, active):
+        known = active is not None or self._call.replying
+        if not known or event.response_id not in (None, active):
+            if not known:  # what is paused is over to the client, and must not come back
+                self._call.cancel_reply()
             raise WireError(
                 "response_cancel_not_active",
                 "Cancellation failed: no active response found"

@@ -87,16 +87,18 @@ def call_settings(session: Session, base: CallSettings) -> CallSettings:
         asr_prompt=(transcription and transcription.prompt) or base.asr_prompt,
     )
     if not isinstance(session, RealtimeSession):
-        return replace(settings, turns=replace(settings.turns, create_response=False))
+        return replace(settings, turns=_unanswered(settings.turns))
+    spoken = "audio" in session.output_modalities
     return replace(
         settings,
+        turns=settings.turns if spoken else replace(settings.turns, filler_ms=None),
         instructions=session.instructions,
         tools=tuple(map(_tool, session.tools)),
         tool_choice=_tool_choice(session.tool_choice),
         max_tokens=_max_tokens(session.max_output_tokens),
         voice=voice_name(session.audio.output.voice) or base.voice,
         speed=session.audio.output.speed,
-        spoken="audio" in session.output_modalities,
+        spoken=spoken,
     )
 
 
@@ -119,6 +121,11 @@ def response_settings(
         settings = replace(settings, max_tokens=_max_tokens(params.max_output_tokens))
     given = {name: value for name, value in changes.items() if value is not None}
     return replace(settings, **given)  # type: ignore[arg-type]
+
+
+def _unanswered(turns: TurnSettings) -> TurnSettings:
+    """Nobody speaks but the caller."""
+    return replace(turns, create_response=False, idle_ms=None, hang_up_ms=None, filler_ms=None)
 
 
 def _turn_settings(detection: RealtimeTurnDetection | None, base: TurnSettings) -> TurnSettings:

@@ -62,6 +62,7 @@ class RealtimeTeller:
         self._detected: str | None = None
         self._shown: tuple[str, list[str]] | None = None
         self._response: Response | None = None
+        self._asked_last = (0, Asked(settings, None))
 
     def tell(self, event: ServerEvent) -> None:
         """Queue an event for the client."""
@@ -147,7 +148,10 @@ class RealtimeTeller:
     # --- replies ------------------------------------------------------------------------
 
     def reply_started(self, epoch: int) -> None:
-        asked, self.asked = self.asked or Asked(self.settings, None), None
+        if epoch != self._asked_last[0]:  # what goes on is what was asked for before
+            self._asked_last = epoch, self.asked or Asked(self.settings, None)
+            self.asked = None
+        asked = self._asked_last[1]
         audio = self.session.audio.output if isinstance(self.session, RealtimeSession) else None
         self._response = Response(
             self._new_id("resp"),

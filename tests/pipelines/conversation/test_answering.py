@@ -201,3 +201,21 @@ def test_a_request_goes_before_what_was_prepared_and_ends_what_is_paused() -> No
     assert commands[6:] == [StartReply(4)]
     agent.ended(4, heard_at=0)
     assert not agent.replying
+
+
+def test_nobody_knows_of_silence_where_the_client_takes_the_turns() -> None:
+    agent, _ = answering(TurnSettings(idle_ms=5_000, hang_up_ms=2_000, detect=False))
+    agent.stir(1_000)
+    assert agent.deadline() is None
+
+
+def test_a_client_that_asks_for_a_reply_shows_that_somebody_is_there() -> None:
+    agent, commands = answering(TurnSettings(idle_ms=5_000, hang_up_ms=1_000))
+    agent.stir(0)
+    go_on(agent, 5_000)
+    agent.ended(1, heard_at=5_500)
+    agent.request()
+    go_on(agent, 6_000)
+    agent.ended(2, heard_at=7_000)
+    assert commands == [SayLine(1, "still_there"), StartReply(2)]
+    assert agent.deadline() == 12_000

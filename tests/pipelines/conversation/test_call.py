@@ -23,6 +23,7 @@ from engines.scripted import (
 )
 from pipelines.conversation.call import MOST_UNDETECTED_MS
 from pipelines.conversation.dialogue import AgentItem, CallerItem, SystemItem
+from pipelines.conversation.endpoint import EndpointSettings
 from pipelines.conversation.events import (
     CommitTurn,
     ReplyAudio,
@@ -740,3 +741,15 @@ async def test_a_call_that_was_hung_up_hears_no_more(stage: Any) -> None:
     await line.speak()
     await asyncio.sleep(60)
     assert line.door.told == told
+
+
+async def test_a_turn_that_may_be_long_is_heard_to_its_end(stage: Any) -> None:
+    endpoint = EndpointSettings(max_turn_ms=150_000)
+    turns = replace(stage.settings.turns, endpoint=endpoint, speculate=False)
+    stage.settings = replace(stage.settings, turns=turns)
+    async with stage.call() as line:
+        await line.speak(140_000)
+        await line.pause()
+        assert not line.call.overflowed
+    (asked,) = stage.asr.requests
+    assert asked.pcm.duration_ms > 140_000

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from engines.audio import Pcm
-from engines.ports import AsrRequest, SpeechRequest, ToolCallDelta, Transcript
+from engines.ports import AsrRequest, SpeechRequest, Tool, ToolCallDelta, Transcript
 from engines.scripted import LlmOptions, ScriptedLlm, ScriptedTts, tokens_of
 from pipelines.conversation.dialogue import AgentItem, ToolCallItem, ToolResultItem
 from pipelines.conversation.events import ReplyAudio, ReplyText
@@ -202,6 +202,75 @@ async def test_a_model_chooses_how_long_it_waits_for_the_answer(stage: Any) -> N
     ] * (len(items) // 4 or 1)
     assert line.door.all("reply_called") == [], "it is nobody else's business"
     assert "expect_answer" in [tool.name for tool in stage.llm.requests[0].tools]
+
+
+async def test_a_line_that_is_dead_from_the_beginning_is_hung_up(stage: Any) -> None:
+    turns = replace(stage.settings.turns, idle_ms=3_000, hang_up_ms=2_000)
+    stage.settings = replace(stage.settings, turns=turns)
+    async with stage.call() as line:
+        began = now_ms()
+        asked = await line.door.wait("caller_idle")
+        await line.door.wait("hung_up")
+    assert asked.at_ms - began == pytest.approx(3_000, abs=20)
+
+
+def only_calls(*names: str) -> LlmOptions:
+    calls = tuple(ToolCallDelta(n, f"call_{n}", name, "{}") for n, name in enumerate(names))
+    return LlmOptions(script=calls, tool_script=calls)
+
+
+async def test_a_model_that_only_hangs_up_is_asked_for_words_once(stage: Any) -> None:
+    stage.settings = replace(stage.settings, own_tools=("hang_up",))
+    stage.llm.engine = ScriptedLlm(only_calls("hang_up"))
+    async with stage.call() as line:
+        await line.take_turn()
+        await line.door.wait("hung_up")
+    assert len(stage.llm.requests) == 2
+
+
+async def test_a_model_that_never_has_words_is_asked_once_in_each_turn(stage: Any) -> None:
+    stage.settings = replace(stage.settings, own_tools=("expect_answer",))
+    stage.llm.engine = ScriptedLlm(only_calls("expect_answer"))
+    async with stage.call() as line:
+        for turns in (1, 2):
+            await line.take_turn()
+            await line.pause(5_000)
+            assert len(stage.llm.requests) == 2 * turns
+
+
+async def test_a_model_that_waits_for_a_client_is_not_asked_before_the_client_asks(
+    stage: Any,
+) -> None:
+    stage.settings = replace(stage.settings, own_tools=("expect_answer",))
+    stage.llm.engine = ScriptedLlm(only_calls("expect_answer", "lookup"))
+    async with stage.call() as line:
+        await line.take_turn()
+        await line.pause(1_000)
+        assert len(stage.llm.requests) == 1
+        assert not line.call.replying
+
+
+async def test_a_client_s_tool_stands_in_for_ours_of_the_same_name(stage: Any) -> None:
+    theirs = Tool("hang_up", "Ends the call.", {})
+    stage.settings = replace(stage.settings, own_tools=("hang_up",), tools=(theirs,))
+    stage.llm.engine = ScriptedLlm(calling("hang_up", "{}"))
+    async with stage.call() as line:
+        await line.take_turn()
+        called = await line.door.wait("reply_called")
+    assert called.args[0].call.name == "hang_up"
+    assert stage.llm.requests[0].tools == (theirs,)
+
+
+async def test_what_was_worked_out_under_other_settings_is_not_let_out(stage: Any) -> None:
+    async with stage.call() as line:
+        await line.speak()
+        await line.pause(300)
+        line.call.configure(replace(stage.settings, spoken=False, instructions="Write."))
+        await line.pause(400)
+        await line.door.wait("reply_finished")
+        (said,) = [item for item in line.call.dialogue if isinstance(item, AgentItem)]
+    assert [asked.messages[0].content for asked in stage.llm.requests] == ["Be brief.", "Write."]
+    assert not said.spoken
 
 
 async def test_a_model_hangs_up_once_it_was_heard(stage: Any) -> None:

@@ -361,3 +361,12 @@ def test_an_item_of_our_own_replaces_one_that_took_its_id() -> None:
     dialogue = dialogue_of(CallerItem("a"), SystemItem("b", "mine"), CallerItem("c"))
     assert dialogue.append(AgentItem("b")) == "c"
     assert ids(dialogue) == ["a", "c", "b"]
+
+
+def test_what_no_client_knows_of_stands_before_nothing_it_is_told_of() -> None:
+    dialogue = Dialogue()
+    dialogue.add(CallerItem("a", "hello"))
+    dialogue.append(ToolCallItem("b", ToolCall("call_1", "hang_up", "{}"), own=True))
+    dialogue.append(ToolResultItem("c", "call_1", "done", own=True))
+    assert dialogue.append(CallerItem("d", "bye")) == "a"
+    assert dialogue.append(CallerItem("e", "bye")) == "d"

@@ -68,12 +68,12 @@ def test_a_turn_beyond_its_bound_keeps_its_beginning_and_says_so() -> None:
 
 def test_where_nobody_detects_turns_all_is_kept_from_one_to_the_next() -> None:
     hearing = Hearing(preroll_ms=32, most_ms=10_000)
-    hearing.configure(32, keep_all=True)
+    hearing.configure(32, 10_000, keep_all=True)
     hear(hearing, 1, 2, 3)
     assert heard(hearing) == [1, 2, 3]
     hearing.close()
     hear(hearing, 4, 5, 6)
     assert heard(hearing) == [4, 5, 6]
-    hearing.configure(32, keep_all=False)
+    hearing.configure(32, 10_000, keep_all=False)
     hear(hearing, 7)
     assert heard(hearing) == [7]

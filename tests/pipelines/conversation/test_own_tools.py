@@ -32,3 +32,9 @@ def test_what_cannot_be_done_is_told_to_the_model(arguments: str) -> None:
     event, outcome = perform("expect_answer", arguments)
     assert event is None
     assert outcome.startswith("expect_answer was not done: ")
+
+
+def test_arguments_without_end_are_nonsense_too() -> None:
+    event, told = perform("expect_answer", '{"kind":' + "[" * 50_000)
+    assert event is None
+    assert "expect_answer was not done" in told

@@ -168,3 +168,14 @@ def test_a_response_may_differ_from_its_session() -> None:
         max_tokens=None,
         voice="leo",
     )
+
+
+IDLE = replace(BASE, turns=replace(BASE.turns, idle_ms=5_000, hang_up_ms=2_000))
+
+
+def test_nothing_is_said_of_itself_where_nobody_listens() -> None:
+    turns = call_settings(first(IDLE, intent="transcription"), IDLE).turns
+    assert (turns.idle_ms, turns.hang_up_ms, turns.filler_ms) == (None, None, None)
+    written = settings_after(IDLE, output_modalities=["text"]).turns
+    assert written.filler_ms is None
+    assert settings_after(IDLE).turns.filler_ms == IDLE.turns.filler_ms
