@@ -59,10 +59,7 @@ SETTLED_S: Final = 2.0
 PATIENCE_S: Final = 20.0
 LEVELS_DBFS: Final = (-50, -40, -30, -20, -10)
 ASR: Final = {"moonshine": moonshine, "whisper": whisper}
-QUIET: Final = (
-    "--set=llm.engine=scripted",
-    "--set=tts.engine=scripted",
-)
+MUTE: Final = ("--set=llm.engine=scripted", "--set=tts.engine=scripted")
 DETECTIONS: Final[dict[str, dict[str, Any]]] = {
     name: {"type": name, "create_response": False} for name in ("server_vad", "semantic_vad")
 }
@@ -85,11 +82,9 @@ class Wire:
 
     def encode(self, samples: Samples) -> bytes:
         """As bytes of the wire."""
-        return (
-            Pcm(samples, self.rate).to_bytes()
-            if self.rate == RATE
-            else g711.encode(samples, "mulaw")
-        )
+        if self.rate == RATE:
+            return Pcm(samples, RATE).to_bytes()
+        return g711.encode(samples, "mulaw")
 
     def arrived(self, recording: Samples) -> Pcm:
         """The recording after the wire, at the rate of the recogniser."""
@@ -267,7 +262,7 @@ async def compare(folder: Path, name: str, calls: int) -> bool:
     print(f"{name}: {len(clips)} clips, {words} words, {seconds:.0f} s, {calls} calls at once")
     print(f"{'':28} {'alone %':>8} {'call %':>8} {'errors':>7} {'cut turns':>9}")
     fine = True
-    with Server([*QUIET, f"--set=asr.engine={name}"]) as server:
+    with Server([*MUTE, f"--set=asr.engine={name}"]) as server:
         for wire in WIRES:
             for kind, detection in DETECTIONS.items():
                 told = await live(server.port, wire, detection, clips, calls)

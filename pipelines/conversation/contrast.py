@@ -18,6 +18,10 @@ EVEN_DB: Final = 10.0
 """Between the 10th and the 95th of a hundred windows. Two seconds of eight people or more came to
 9.8 at most, of one in a quiet room to 20 or more, 10 dB above a crowd to 13 or more."""
 
+OUTSTANDING_DB: Final = 15.0
+"""A window so far above the 10th of a hundred is somebody's who has just begun to speak: no crowd's
+ever was."""
+
 _WINDOWS: Final = HEARD_MS // WINDOW_MS
 _SOFT, _LOUD = _WINDOWS // 10, _WINDOWS - 1 - _WINDOWS // 20
 
@@ -34,8 +38,10 @@ class Contrast:
 
     @property
     def even(self) -> bool:
-        """No voice stands out. Before there are two seconds nobody can tell."""
+        """No voice stands out, up to the last window. Before there are two seconds nobody can
+        tell."""
         if len(self._levels) < _WINDOWS:
             return False
         ordered = sorted(self._levels)
-        return ordered[_LOUD] - ordered[_SOFT] < EVEN_DB
+        soft = ordered[_SOFT]
+        return ordered[_LOUD] - soft < EVEN_DB and self._levels[-1] - soft < OUTSTANDING_DB
