@@ -107,7 +107,8 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """What was said. ``suspicion`` says why a guard threw words away, empty where none did."""
+    """What was said. ``suspicion`` says why a guard threw words away, heard them
+    again, or doubts them; empty where it did not."""
 
     text: str
     language: str | None = None

@@ -61,7 +61,7 @@ class Metrics:
             "meant",
         )
         self.doubts = self._counter(
-            "doubted_transcripts", "Transcripts that a guard has thrown words out of", "reason"
+            "doubted_transcripts", "Transcripts that a guard doubted", "reason"
         )
         self.ahead = self._counter(
             "prepared_replies", "Replies worked out ahead of the turn's end", "outcome"

@@ -67,7 +67,7 @@ class TranscriptArrived:
     """A take has its words; ``text`` may be empty.
 
     ``completeness`` says whether they sound finished, from -1 (surely not) to 1; ``suspicion``,
-    why a guard threw words away.
+    why a guard threw words away, heard them again, or doubts them.
     """
 
     take: int

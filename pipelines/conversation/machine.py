@@ -10,11 +10,10 @@ and stopped or resumed once it is known what was said.
 
 Its promises, each an invariant of ``tests/pipelines/conversation/test_machine_promises.py``:
 
-- one reply at a time, and epochs only rise;
+- one reply at a time, epochs only rise, and a paused reply is stopped or resumed;
 - no reply begins, and none goes on, while the caller speaks and may interrupt;
 - a prepared reply is released or dropped, never both, and never released before its turn is
   committed;
-- a paused reply is stopped or resumed;
 - words that wait for something always have a deadline.
 """
 
@@ -24,6 +23,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pipelines.conversation.answering import Answering
+from pipelines.conversation.contrast import Contrast
 from pipelines.conversation.endpoint import Border, Endpointer
 from pipelines.conversation.events import (
     AcceptTranscript,
@@ -65,6 +65,7 @@ class TurnMachine:
     def __init__(self, settings: TurnSettings) -> None:
         self.settings = settings
         self._endpointer = Endpointer(settings.endpoint)
+        self._contrast = Contrast()
         self._answering = Answering(settings, self._do)
         self._open: Turn | None = None
         self._waiting: list[Turn] = []
@@ -147,7 +148,10 @@ class TurnMachine:
             self._endpointer.skip()
             self._forget_ahead(now)  # nobody watches any more whether the caller goes on
             return
-        border = self._endpointer.hear(event.probability, event.level_db, event.echo)
+        self._contrast.add(event.level_db)
+        crowd = self._contrast.even and (self._answering.sounds(now) or self._answering.paused)
+        probability = 0.0 if crowd else event.probability
+        border = self._endpointer.hear(probability, event.level_db, event.echo)
         if self._endpointer.was_echo and self._open and not self._open.confirmed:
             self._discard()
         elif border is not None:

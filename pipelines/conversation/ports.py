@@ -70,7 +70,7 @@ class Door(Protocol):
         """The open turn surely begins with these words."""
 
     def transcript_ready(self, item: CallerItem, audio_ms: int, suspicion: str) -> None:
-        """The words of a turn; ``suspicion`` says why some were thrown away."""
+        """The words of a turn; ``suspicion`` says why they are doubted, empty for not at all."""
 
     def transcript_failed(self, item: CallerItem, reason: str) -> None:
         """A turn stays without words."""

@@ -104,7 +104,7 @@ class InputAudioTranscriptionDeltaEvent(
 class InputAudioTranscriptionCompletedEvent(
     _OfAudio, frozen=True, gc=False, tag="conversation.item.input_audio_transcription.completed"
 ):
-    """``suspicion`` is ours: why words were thrown away."""
+    """``suspicion`` is ours: why words are doubted, or were thrown away."""
 
     transcript: str
     usage: TranscriptionUsage

@@ -94,7 +94,8 @@ class AnyCall(RuleBasedStateMachine):
     def hear(self, probability: float, n: int, echo: float = 0.0) -> None:
         for _ in range(n):
             self.now += WINDOW_MS
-            self.happen(events.WindowHeard(probability, echo=echo))
+            level_db = -20.0 if probability >= LOUD else -60.0
+            self.happen(events.WindowHeard(probability, level_db, echo))
 
     @rule(
         back=st.sampled_from([0, 0, 0, 1, 2, 3]),
