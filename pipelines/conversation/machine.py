@@ -149,8 +149,8 @@ class TurnMachine:
             self._forget_ahead(now)  # nobody watches any more whether the caller goes on
             return
         self._contrast.add(event.level_db)
-        crowd = self._contrast.even and (self._answering.sounds(now) or self._answering.paused)
-        probability = 0.0 if crowd else event.probability
+        speaks = self._answering.sounds(now) or self._answering.paused
+        probability = 0.0 if speaks and self._contrast.even else event.probability
         border = self._endpointer.hear(probability, event.level_db, event.echo)
         if self._endpointer.was_echo and self._open and not self._open.confirmed:
             self._discard()
