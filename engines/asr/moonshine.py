@@ -10,17 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-import onnxruntime
 from numpy.typing import NDArray
-from onnxruntime.capi import onnxruntime_pybind11_state as ort
 
 from engines.asr.guard import Heard
 from engines.asr.listening import RATE, Clip, Hearing, Listener, Threaded
 from engines.models import ModelStore
+from engines.onnx_sessions import ORT_ERRORS, open_session
 from engines.ports import Asr, EngineError, FloatArray
 
 BEGIN, END = 1, 2
@@ -28,15 +26,6 @@ TOKENS_A_SECOND = 6.5  # the cap of the published code: beyond it the decoder is
 SPECIAL_TOKENS = 3  # unknown, begin, end
 SPACE = "▁".encode()
 
-ORT_ERRORS = (
-    ort.Fail,
-    ort.InvalidArgument,
-    ort.InvalidGraph,
-    ort.InvalidProtobuf,
-    ort.NoSuchFile,
-    ort.NotImplemented,
-    ort.RuntimeException,
-)
 Tensors: TypeAlias = dict[str, NDArray[Any]]
 
 
@@ -68,8 +57,8 @@ class Moonshine:
         self._pad = RATE * options.pad_ms // 1000
         try:
             self._pieces = read_pieces((folder / "tokenizer.bin").read_bytes())
-            self._encoder = _session(folder / "encoder_model.ort", options.threads)
-            self._decoder = _session(folder / "decoder_model_merged.ort", 1)
+            self._encoder = open_session(folder / "encoder_model.ort", options.threads)
+            self._decoder = open_session(folder / "decoder_model_merged.ort", 1)
         except (OSError, ValueError, *ORT_ERRORS) as error:
             raise EngineError(
                 "moonshine", "unavailable", f"cannot load the model in {folder}: {error}"
@@ -165,13 +154,3 @@ def _once_true() -> Iterator[bool]:
     yield True
     while True:
         yield False
-
-
-def _session(path: Path, threads: int) -> Any:
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    # spinning threads would take the cores from the LLM and the voice: twice the CPU, no gain
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    options.log_severity_level = 4  # errors are raised: they need not be printed as well
-    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])

@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import onnxruntime
 
 from engines.asr.logmel import HOP, RATE, WINDOW, log_mel
-from engines.asr.moonshine import ORT_ERRORS
 from engines.audio import Pcm
 from engines.models import ModelStore
+from engines.onnx_sessions import ORT_ERRORS, open_session
 from engines.ports import EndOfTurn, EngineError, FloatArray, Priority, TurnRequest
 from engines.workers import Workers
 
@@ -109,15 +108,8 @@ def features(pcm: Pcm) -> FloatArray:
 
 
 def _load(weights: Path, threads: int) -> Any:
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    options.log_severity_level = 4  # errors are raised: they need not be printed as well
     try:
-        session = onnxruntime.InferenceSession(
-            str(weights), options, providers=["CPUExecutionProvider"]
-        )
+        session = open_session(weights, threads)
     except ORT_ERRORS as error:
         raise EngineError(
             _NAME, "unavailable", f"cannot load {weights} ({error}): pull the model again"

@@ -164,23 +164,15 @@ def _noise_of(phonemes: str) -> np.random.Generator:
 
 def _load(threads: int) -> Any:
     import hibari
-    import onnxruntime
+
+    from engines.onnx_sessions import open_session
 
     assets = Path(hibari.__file__).parent / "assets"
     for name, sha256 in _WEIGHTS.items():
         verify_file(assets / name, sha256)
     model = hibari.Hibari()
     # Its own session would let idle threads spin, on cores that the other engines want.
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    model.sess = onnxruntime.InferenceSession(
-        _with_output((assets / "hibari.onnx").read_bytes(), _ENDS),
-        options,
-        providers=["CPUExecutionProvider"],
-    )
+    model.sess = open_session(_with_output((assets / "hibari.onnx").read_bytes(), _ENDS), threads)
     return model
 
 

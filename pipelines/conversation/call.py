@@ -30,11 +30,9 @@ from pipelines.conversation.events import (
     Event,
     FailTranscript,
     HangUp,
-    HangUpRequested,
     OpenTurn,
     PauseReply,
     PrepareReply,
-    ProfileChosen,
     ReleaseReply,
     ReplyCancelled,
     ReplyRequested,
@@ -49,7 +47,6 @@ from pipelines.conversation.events import (
 )
 from pipelines.conversation.hearing import Hearing
 from pipelines.conversation.machine import TurnMachine
-from pipelines.conversation.patience import Profile
 from pipelines.conversation.ports import CallSettings, Door, Engines, Observer, Recorder
 from pipelines.conversation.speaker import Speaker
 from pipelines.conversation.takes import Takes
@@ -178,14 +175,6 @@ class Call:
         """Stop the reply that is under way, or was asked for."""
         self._next_reply = None
         self._happen(ReplyCancelled())
-
-    def choose_profile(self, profile: Profile | None, *, once: bool = False) -> None:
-        """Expect another kind of turn; None goes back to the settings."""
-        self._happen(ProfileChosen(profile, once))
-
-    def hang_up(self) -> None:
-        """End the call once all that is being said has been heard."""
-        self._happen(HangUpRequested())
 
     def crash(self, bug: Exception) -> None:
         """End the call with this exception, wherever it was caught."""

@@ -41,7 +41,6 @@ _SAID_SO: Final = {"OK": "okay", "JPEG": "J peg", "WIFI": "Wi-Fi"}
 _DOTTED: Final = re.compile(r"(?<![\w.])((?:[A-Za-z]\.){2,}[A-Za-z]?)(?![\w])")
 _JOINED: Final = re.compile(r"(?<![\w.])([A-Z]{1,3})\s?&\s?([A-Z]{1,3})(?![\w.])")
 _CAPITALS: Final = re.compile(r"(?<![\w.'’])[A-Z]{2,}(?:(['’]?)s)?(?!\w|['’][A-Z])")
-_SHOUTING: Final = re.compile(r"[A-Z]{2,}$|^[A-Z]{2,}\b")
 
 
 def spoken(text: str) -> str:
