@@ -30,7 +30,7 @@ from engines.models import ModelStore
 from engines.ports import SpeechRequest
 from engines.tts import hibari
 from engines.vad import silero
-from loadtest.speech import RATE, recordings
+from loadtest.speech import RATE, from_first_sound, recordings, speech_level
 from pipelines.conversation.echo import WINDOW_MS, EchoGuard
 from voice.wire import g711
 
@@ -119,20 +119,6 @@ async def speak() -> list[Pcm]:
         spoken.append(Pcm(np.concatenate([pcm.samples for pcm in pieces]), pieces[0].rate))
     await tts.close()
     return spoken
-
-
-def speech_level(samples: Signal) -> float:
-    """Root mean square of the parts that are within 30 dB of the loudest 20 ms."""
-    powers = np.square(samples[: len(samples) // 320 * 320]).reshape(-1, 320).mean(axis=1)
-    return float(np.sqrt(powers[powers > powers.max() / 1_000].mean()))
-
-
-def from_first_sound(samples: Signal) -> Signal:
-    """The recording without what precedes its first sound (see above)."""
-    powers = np.square(samples[: len(samples) // 160 * 160]).reshape(-1, 160).mean(axis=1)
-    loud = powers > (speech_level(samples) * 10 ** (-15 / 20)) ** 2
-    stays = np.convolve(loud, np.ones(8))[7:] >= 6
-    return samples[160 * int(np.argmax(loud & stays)) :]
 
 
 def come_back(reply: Pcm, scene: Scene) -> Signal:

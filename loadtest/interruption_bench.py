@@ -36,7 +36,8 @@ from engines.models import ModelStore
 from engines.ports import SpeechRequest
 from engines.tts import hibari
 from loadtest.server_process import Server
-from loadtest.speech import recordings
+from loadtest.speech import RATE as SPEECH_RATE
+from loadtest.speech import from_first_sound, recordings
 from voice.wire.realtime_client import ResponseCancelEvent, ResponseCreateEvent
 from voice.wire.realtime_server import (
     InputAudioBufferSpeechStartedEvent,
@@ -274,7 +275,7 @@ async def make_sounds() -> dict[Kind, list[tuple[str, Samples]]]:
     """Every sound at 24 kHz, from its first audible sample on."""
     store = ModelStore()
     speech = [
-        (clip.name, _from_first_sound(_resampled(clip.pcm)[: 2 * RATE]))
+        (clip.name, _from_first_sound(clip.pcm)[: 2 * RATE])
         for clip in recordings(store.path("speech"))
     ]
     voice = hibari.create(hibari.Options(), store)
@@ -282,26 +283,17 @@ async def make_sounds() -> dict[Kind, list[tuple[str, Samples]]]:
     murmurs = []
     for text in BACKCHANNELS:
         async with voice.open(SpeechRequest(text)) as audio:
-            pieces = [_resampled(pcm) async for pcm in audio]
-        murmurs.append((text, _from_first_sound(np.concatenate(pieces))))
+            pieces = [pcm async for pcm in audio]
+        spoken = Pcm(np.concatenate([pcm.samples for pcm in pieces]), pieces[0].rate)
+        murmurs.append((text, _from_first_sound(spoken)))
     await voice.close()
     coughs = [(f"cough {seed}", _cough(seed)) for seed in range(12)]
     return {"speech": speech, "backchannel": murmurs, "cough": coughs}
 
 
-def _resampled(pcm: Pcm) -> Samples:
-    return Pcm.from_floats(soxr.resample(pcm.floats(), pcm.rate, RATE), RATE).samples
-
-
-def _from_first_sound(samples: Samples) -> Samples:
-    """Without what is before it: the first 30 ms that stay within 15 dB of the speech's level.
-    Breath and hiss are no sound that a listener would stop for."""
-    size = RATE // 100
-    blocks = samples[: len(samples) // size * size].reshape(-1, size).astype(np.float32)
-    level_db = 10 * np.log10(np.square(blocks).mean(axis=1) + 1e-3)
-    speech_db = float(np.median(level_db[level_db > level_db.max() - 30]))
-    loud = level_db > speech_db - 15
-    return samples[int(np.argmax(loud[:-2] & loud[1:-1] & loud[2:])) * size :]
+def _from_first_sound(pcm: Pcm) -> Samples:
+    sound = from_first_sound(soxr.resample(pcm.floats(), pcm.rate, SPEECH_RATE))
+    return Pcm.from_floats(soxr.resample(sound, SPEECH_RATE, RATE), RATE).samples
 
 
 def _cough(seed: int) -> Samples:

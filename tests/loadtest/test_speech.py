@@ -3,7 +3,7 @@ import json
 import numpy as np
 import soundfile
 
-from loadtest.speech import recordings
+from loadtest.speech import from_first_sound, recordings, speech_level
 
 
 def test_recordings_come_at_one_rate_in_one_channel(tmp_path):
@@ -21,3 +21,11 @@ def test_recordings_come_at_one_rate_in_one_channel(tmp_path):
     )
     assert abs(two.pcm.floats()).max() < 0.52
     assert (one.name, len(one.pcm)) == ("one.wav", 8000)
+
+
+def test_a_recording_begins_with_its_first_sound_and_its_level_is_that_of_the_speech():
+    draw = np.random.default_rng(0)
+    hiss, speech = 1e-3 * draw.standard_normal(8_000), 0.1 * draw.standard_normal(16_000)
+    sound = from_first_sound(np.concatenate([hiss, speech, hiss]))
+    assert abs(len(sound) - 24_000) <= 160
+    assert abs(speech_level(np.concatenate([hiss, speech])) - 0.1) < 0.005
