@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from engines.ports import Measured
+from pipelines.conversation.call import Call
 from pipelines.conversation.ports import CallSettings, Engines
 from voice.config import Config
 from voice.metrics import Metrics
@@ -22,6 +23,7 @@ class House:
     metrics: Metrics = field(default_factory=Metrics)
     ready: bool = False
     calls: int = 0
+    open_calls: set[Call] = field(default_factory=set)
     records: Records = field(init=False)
 
     def __post_init__(self) -> None:
@@ -71,3 +73,12 @@ class House:
         finally:
             self.calls -= 1
             self.metrics.calls.set(self.calls)
+
+    @contextmanager
+    def knows(self, call: Call) -> Iterator[None]:
+        """The call is one of ``open_calls`` for as long as the context lasts."""
+        self.open_calls.add(call)
+        try:
+            yield
+        finally:
+            self.open_calls.discard(call)

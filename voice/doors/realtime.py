@@ -121,7 +121,7 @@ class RealtimeDoor:
                 conversation = RealtimeConversation(teller.conversation_id)
                 teller.tell(ConversationCreatedEvent(conversation=conversation))
                 listener = RealtimeListener(call, teller, base, new_id)
-                with _connected(socket, call, listener, outbox):
+                with house.knows(call), _connected(socket, call, listener, outbox):
                     await _first_of(receive(), hung_up.wait())  # messages take the short cut
                     if hung_up.is_set():
                         await outbox.wait_empty(CLOSE_S)
