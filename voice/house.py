@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from engines.ports import Measured
 from pipelines.conversation.call import Call
 from pipelines.conversation.ports import CallSettings, Engines
+from pipelines.strain import Strain
 from voice.config import Config
 from voice.metrics import Metrics
 from voice.records import Records
@@ -24,6 +25,7 @@ class House:
     ready: bool = False
     calls: int = 0
     open_calls: set[Call] = field(default_factory=set)
+    strain: Strain = Strain.NONE
     records: Records = field(init=False)
 
     def __post_init__(self) -> None:
