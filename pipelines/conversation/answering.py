@@ -151,8 +151,9 @@ class Answering:
         else:
             self._owed = True
 
-    def take_words(self) -> None:
+    def take_words(self, now: int) -> None:
         """The caller has said something: nothing else matters any more."""
+        self.stir(now)
         self._asked_after = self._leaving = self._tools_out = False
         if self._reply is not None and self._reply.state is _State.PAUSED:
             self._stop(self._reply, "turn_detected")
@@ -190,14 +191,15 @@ class Answering:
 
     # --- going on -------------------------------------------------------------------------
 
-    def go_on(self, now: int, *, quiet: bool, heard: bool) -> None:
-        """Do what is due. ``quiet``: nobody speaks; ``heard``: no words are still to come."""
+    def go_on(self, now: int, *, quiet: bool, heard: bool, noise: bool = False) -> None:
+        """Do what is due. ``quiet``: nobody speaks; ``heard``: no words are still to come;
+        ``noise``: what does not let it be quiet has no words."""
         free = not self.settings.interrupt_response or not self.settings.detect
         if heard and self.wanted and (quiet or (self._requested and free)):
             self._start()
         elif heard and quiet and self.paused:
             self._resume()
-        elif heard and quiet and not self.busy:
+        elif heard and (quiet or noise) and not self.busy:
             self._pass_time(now)
 
     def deadline(self) -> int | None:

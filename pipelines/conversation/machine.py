@@ -11,7 +11,8 @@ and stopped or resumed once it is known what was said.
 Its promises, each an invariant of ``tests/pipelines/conversation/test_machine_promises.py``:
 
 - one reply at a time, epochs only rise, and a paused reply is stopped or resumed;
-- no reply begins, and none goes on, while the caller speaks and may interrupt;
+- no reply begins, and none goes on, while the caller speaks and may interrupt; only a caller who
+  is idle is spoken to over noise;
 - a prepared reply is released or dropped, never both, and never released before its turn is
   committed;
 - words that wait for something always have a deadline.
@@ -103,7 +104,8 @@ class TurnMachine:
     def step(self, event: Event, now: int) -> list[Command]:
         """Take one event at ``now`` (ms, never falling) and give the commands it leads to."""
         _ON_EVENT[type(event)](self, event, now)
-        self._answering.go_on(now, quiet=self._quiet, heard=not self._waiting)
+        noise = self._open is not None and self._open.is_noise
+        self._answering.go_on(now, quiet=self._quiet, heard=not self._waiting, noise=noise)
         commands, self._commands = self._commands, []
         return commands
 
@@ -202,12 +204,9 @@ class TurnMachine:
         self._set_wait()
         self._answering.drop()
 
-    def _stop_turn(self, now: int) -> None:
-        self._give_up(now, self._endpointer.quiet_ms)
-
     def _give_up(self, now: int, quiet_ms: int = 0) -> None:
         """Nothing more will come of the open turn."""
-        if self._open is not None and not self._open.confirmed:
+        if self._quiet:
             self._discard()
         else:
             self._end_turn(now, quiet_ms)
@@ -216,14 +215,13 @@ class TurnMachine:
         turn, self._open = self._open, None
         if turn is None:
             return
-        self._answering.stir(now)
         self._endpointer.reset()
         self._drop_partial(turn)
         if turn.take is None:
             turn.take = self._transcribe(turn, "final")
         self._do(CommitTurn(turn.number, self.position_ms, quiet_ms))
         if turn.text is not None:
-            self._accept(turn)
+            self._accept(turn, now)
             return
         turn.deadline = now + self.settings.transcript_timeout_ms
         self._waiting.append(turn)
@@ -258,7 +256,7 @@ class TurnMachine:
             self._give_up(now)
         for turn in [turn for turn in self._waiting if turn.deadline <= now]:
             self._drop_take(turn)
-            self._fail(turn, "the recogniser took too long")
+            self._fail(turn, "the recogniser took too long", now)
 
     # --- its words ----------------------------------------------------------------------
 
@@ -270,7 +268,7 @@ class TurnMachine:
         turn.understand(event)
         if turn in self._waiting:
             self._waiting.remove(turn)
-            self._accept(turn)
+            self._accept(turn, now)
         else:
             self._weigh(turn, now)
 
@@ -287,7 +285,7 @@ class TurnMachine:
         if not turn.confirmed:
             self._confirm(turn, now)
         self._set_wait()
-        self._answering.take_words()
+        self._answering.take_words(now)
         if self.settings.create_response and self.settings.speculate and not self._waiting:
             self._answering.prepare(turn.text or "")
 
@@ -296,16 +294,16 @@ class TurnMachine:
             return
         turn.partial.read(event.kind if event.text else "nothing", now)
         if turn.over_reply and turn.partial.readings_with_words >= SURE_READINGS:
-            self._answering.take_words()
+            self._answering.take_words(now)
         if text := turn.partial.agreement.add(event.text):
             self._do(ShowWords(turn.number, text))
 
-    def _on_transcript_failed(self, event: TranscriptFailed, _now: int) -> None:
+    def _on_transcript_failed(self, event: TranscriptFailed, now: int) -> None:
         if turn := self._partial_of(event.take):
             turn.partial.fail()
         elif turn := self._take_of(event.take):
             if turn in self._waiting:
-                self._fail(turn, event.reason)
+                self._fail(turn, event.reason, now)
             else:
                 turn.take = None
 
@@ -315,13 +313,13 @@ class TurnMachine:
             turn.by_sound = opinion_of_sound(event.probability)
             self._set_wait()
 
-    def _accept(self, turn: Turn) -> None:
+    def _accept(self, turn: Turn, now: int) -> None:
         text = turn.text or ""
         self._do(AcceptTranscript(turn.number, text, turn.suspicion))
         if not turn.says_something:
             self._answering.drop()
             return
-        self._answering.take_words()
+        self._answering.take_words(now)
         if self._once:
             self._chosen, self._once = None, False
         if self.settings.create_response:
@@ -329,8 +327,9 @@ class TurnMachine:
         else:
             self._answering.drop()
 
-    def _fail(self, turn: Turn, reason: str) -> None:
+    def _fail(self, turn: Turn, reason: str, now: int) -> None:
         self._waiting.remove(turn)
+        self._answering.stir(now)  # nobody knows that there were no words
         self._do(FailTranscript(turn.number, reason))
 
     def _take_of(self, take: int) -> Turn | None:
@@ -375,7 +374,7 @@ _ON_BORDER: dict[Border, Callable[[TurnMachine, int], None]] = {
     Border.STARTED: TurnMachine._begin_turn,
     Border.PAUSED: TurnMachine._work_ahead,
     Border.RESUMED: TurnMachine._forget_ahead,
-    Border.STOPPED: TurnMachine._stop_turn,
+    Border.STOPPED: lambda machine, now: machine._give_up(now, machine._endpointer.quiet_ms),
 }
 
 _ON_EVENT: dict[type[Any], Callable[[TurnMachine, Any, int], None]] = {

@@ -22,10 +22,10 @@ class TurnSettings:
     the caller speaks. ``stall_ms`` without any audio end an open turn: the caller's line may die
     in mid-word.
 
-    After ``idle_ms`` in which nobody speaks the caller is asked whether they are there, after
-    ``hang_up_ms`` more the call ends; None for never. Only where turns are detected is it known
-    that nobody speaks. A tool that takes ``filler_ms`` is bridged
-    with a word.
+    ``idle_ms`` after the last words, the caller's or the agent's, the caller is asked whether they
+    are there, after ``hang_up_ms`` more the call ends; None for never. Sounds without words do not
+    count. Only where turns are detected is it known that nobody speaks. A tool that takes
+    ``filler_ms`` is bridged with a word.
     """
 
     detect: bool = True

@@ -9,7 +9,8 @@ from pipelines.conversation.agreement import Agreement
 from pipelines.conversation.events import Kind, TranscriptArrived
 
 SURE_READINGS: Final = 2
-"""Readings in a row with words, before a silent reply is given up: half of an "I see" is an "I"."""
+"""Readings in a row with words, before a silent reply is given up: half of an "I see" is an "I".
+As many without any, before a sound that lasts is taken for noise."""
 
 TENTATIVE_MS: Final = 2_000
 """Silence after which a sound over a reply, whose words are still unknown, is forgotten."""
@@ -22,10 +23,12 @@ within these."""
 @dataclass(slots=True)
 class Partial:
     """The readings of a turn that is still being spoken. ``take`` is the one under way;
-    ``readings_with_words``, how many in a row, the last included, had words that say something."""
+    ``readings_with_words``, how many in a row, the last included, had words that say something;
+    ``empty_readings``, how many had none at all."""
 
     agreement: Agreement = field(default_factory=Agreement)
     readings_with_words: int = 0
+    empty_readings: int = 0
     take: int | None = None
     due_at: int = 0
     _asked_at: int = 0
@@ -39,6 +42,7 @@ class Partial:
         least, most = PARTIAL_MS
         self.take = None
         self.readings_with_words = self.readings_with_words + 1 if kind == "words" else 0
+        self.empty_readings = self.empty_readings + 1 if kind == "nothing" else 0
         self.due_at = self._asked_at + max(least, min(most, 2 * (now - self._asked_at)))
 
     def fail(self) -> None:
@@ -73,6 +77,11 @@ class Turn:
     def opinions(self) -> tuple[float, float]:
         """What is thought of its being over: by its words, and by its sound."""
         return self.by_words, self.by_sound
+
+    @property
+    def is_noise(self) -> bool:
+        """It goes on and on without words."""
+        return self.partial.empty_readings >= SURE_READINGS
 
     @property
     def says_something(self) -> bool:

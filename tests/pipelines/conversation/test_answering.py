@@ -21,8 +21,15 @@ def answering(settings: TurnSettings | None = None) -> tuple[Answering, list[Com
     return Answering(settings or TurnSettings(), commands.append), commands
 
 
-def go_on(agent: Answering, now: int = 0, *, quiet: bool = True, heard: bool = True) -> None:
-    agent.go_on(now, quiet=quiet, heard=heard)
+def go_on(
+    agent: Answering,
+    now: int = 0,
+    *,
+    quiet: bool = True,
+    heard: bool = True,
+    noise: bool = False,
+) -> None:
+    agent.go_on(now, quiet=quiet, heard=heard, noise=noise)
 
 
 def test_what_is_owed_begins_when_all_is_quiet_and_heard() -> None:
@@ -100,7 +107,7 @@ def test_a_paused_reply_is_resumed_or_stopped_by_words() -> None:
     go_on(agent)
     assert commands[2:] == [ResumeReply(1)]
     agent.pause(0)
-    agent.take_words()
+    agent.take_words(0)
     assert commands[3:] == [PauseReply(1), StopReply(1, "turn_detected")]
 
 
@@ -156,7 +163,7 @@ def test_a_call_ends_on_request_once_all_is_heard_unless_the_caller_has_words() 
     go_on(agent)
     agent.ended(1, heard_at=300)
     assert agent.deadline() == 300
-    agent.take_words()
+    agent.take_words(300)
     assert agent.deadline() is None
     agent.leave(300)
     go_on(agent, 300)
@@ -201,6 +208,29 @@ def test_a_request_goes_before_what_was_prepared_and_ends_what_is_paused() -> No
     assert commands[6:] == [StartReply(4)]
     agent.ended(4, heard_at=0)
     assert not agent.replying
+
+
+def test_only_words_put_off_that_a_caller_is_asked() -> None:
+    agent, commands = answering(TurnSettings(idle_ms=5_000))
+    agent.stir(0)
+    agent.take_words(3_000)
+    go_on(agent, 7_999, quiet=False, noise=True)
+    assert commands == []
+    go_on(agent, 8_000, quiet=False)
+    assert commands == [], "the caller may have words"
+    go_on(agent, 8_000, quiet=False, noise=True)
+    assert commands == [SayLine(1, "still_there")]
+
+
+def test_noise_makes_no_room_for_what_waits_for_quiet() -> None:
+    agent, commands = answering()
+    agent.owe()
+    go_on(agent, quiet=False, noise=True)
+    assert commands == []
+    go_on(agent)
+    agent.pause(0)
+    go_on(agent, quiet=False, noise=True)
+    assert commands == [StartReply(1), PauseReply(1)]
 
 
 def test_nobody_knows_of_silence_where_the_client_takes_the_turns() -> None:

@@ -47,11 +47,31 @@ class AnyCall(RuleBasedStateMachine):
         self.now = 1_000
         self.seen = Witness()
         self.journal: list[tuple[Event, int, list[Command]]] = []
+        self.connected = False
+        self.stirred_at = 0
+        """The last sign that somebody is there, or was told something."""
 
     def happen(self, event: Event) -> None:
         commands = self.machine.step(event, self.now)
         self.journal.append((event, self.now, commands))
         self.seen.see(event, commands, self.machine.settings)
+        self.note_signs(event, commands)
+
+    def note_signs(self, event: Event, commands: list[Command]) -> None:
+        match event:
+            case events.ReplyEnded(_, lead_ms):
+                signs_at = self.now + lead_ms
+            case events.TranscriptArrived(_, text, kind) if text and kind != "nothing":
+                signs_at = self.now
+            case events.ReplyCancelled() | events.AudioCleared() | events.HangUpRequested():
+                signs_at = self.now
+            case _:
+                signs_at = 0 if self.connected else self.now
+        for told in commands:
+            if isinstance(told, events.FailTranscript) or getattr(told, "text", ""):
+                signs_at = max(signs_at, self.now)
+        self.connected = self.connected or isinstance(event, events.WindowHeard)
+        self.stirred_at = max(self.stirred_at, signs_at)
 
     # --- what happens -------------------------------------------------------------------
 
@@ -92,9 +112,10 @@ class AnyCall(RuleBasedStateMachine):
         self.hear(LOUD, n, echo=0.9)
 
     def hear(self, probability: float, n: int, echo: float = 0.0) -> None:
-        for _ in range(n):
+        for window in range(n):
             self.now += WINDOW_MS
-            level_db = -20.0 if probability >= LOUD else -60.0
+            # A voice rises and falls: what does not is a crowd, whom nobody waits for.
+            level_db = -20.0 - 15 * (window % 2) if probability >= LOUD else -60.0
             self.happen(events.WindowHeard(probability, level_db, echo))
 
     @rule(
@@ -255,6 +276,12 @@ class AnyCall(RuleBasedStateMachine):
         listening = self.seen.open_turn is not None and self.machine.settings.detect
         if self.seen.waiting or listening:
             assert self.machine.deadline is not None
+
+    @invariant()
+    def nobody_is_waited_for_longer_for_sounds_without_words(self) -> None:
+        busy = self.seen.alive or self.seen.waiting or self.seen.open_turn is not None
+        if not busy and self.machine.deadline is not None:
+            assert self.machine.deadline <= self.stirred_at + (START.idle_ms or 0)
 
     @invariant()
     def waking_at_the_deadline_makes_progress(self) -> None:

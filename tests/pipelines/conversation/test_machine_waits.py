@@ -9,8 +9,10 @@ from pipelines.conversation.events import (
     CommitTurn,
     DropTake,
     EndJudged,
+    FailTranscript,
     HangUp,
     HangUpRequested,
+    Kind,
     ProfileChosen,
     ReleaseReply,
     ReplyCancelled,
@@ -236,6 +238,60 @@ def test_a_tools_result_waits_for_a_caller_who_speaks() -> None:
         StartReply(2),
     ]
     assert caller.happens(ReplyEnded(2)) == [], "one reply for both"
+
+
+def test_a_noisy_line_is_idle_all_the_same() -> None:
+    caller = Caller(IDLE)
+    caller.pauses(1)
+    began = caller.now
+    for take in range(1, 5):
+        caller.speaks(10)
+        caller.stops()
+        assert caller.happens(TranscriptArrived(take, "", "nothing")) == [
+            AcceptTranscript(take, "")
+        ]
+    assert caller.now < began + 5_000
+    assert caller.machine.deadline == began + 5_000, "what has no words puts nothing off"
+    assert caller.waits_to_the_deadline() == [SayLine(1, "still_there")]
+
+
+def test_words_after_noise_are_what_idle_time_is_counted_from() -> None:
+    caller = Caller(replace(IDLE, create_response=False))
+    caller.says("hello", take=1)
+    spoke = caller.now
+    caller.speaks()
+    caller.stops()
+    caller.happens(TranscriptArrived(2, ""))
+    assert caller.machine.deadline == spoke + 5_000
+    caller.speaks()
+    caller.stops()
+    assert caller.happens(TranscriptFailed(3, "busy")) == [FailTranscript(3, "busy")]
+    assert caller.machine.deadline == caller.now + 5_000, "there may have been words"
+
+
+def speaks_and_is_read(caller: Caller, text: str, kind: Kind) -> list[Command]:
+    """A third of a second of sound, and what the recogniser makes of it; what is said of itself
+    is heard at once."""
+    commands = caller.speaks(10)
+    for command in list(commands):
+        if isinstance(command, Transcribe):
+            commands += caller.happens(TranscriptArrived(command.take, text, kind))
+        if isinstance(command, SayLine):
+            commands += caller.happens(ReplySounded(command.epoch), ReplyEnded(command.epoch))
+    return [command for command in commands if isinstance(command, SayLine | HangUp)]
+
+
+def test_noise_without_end_does_not_keep_a_call_open() -> None:
+    caller = Caller(replace(IDLE, partials=True))
+    ends = [end for _ in range(40) for end in speaks_and_is_read(caller, "", "nothing")]
+    assert ends == [SayLine(1, "still_there"), SayLine(2, "farewell"), HangUp()]
+
+
+def test_a_caller_who_talks_on_is_not_asked() -> None:
+    caller = Caller(replace(IDLE, partials=True))
+    for _ in range(20):
+        assert speaks_and_is_read(caller, "so then I said", "words") == []
+        assert speaks_and_is_read(caller, "", "nothing") == []
 
 
 def test_a_client_that_cancels_is_not_idle() -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pipelines.conversation import events
 from pipelines.conversation.events import Command, Event
 from pipelines.conversation.settings import TurnSettings
+from pipelines.conversation.turns import SURE_READINGS
 
 REQUEST = 0
 """Stands among the turns that want an answer for a request that the caller has put off."""
@@ -31,6 +32,7 @@ class Witness:
     answers: Counter[int] = field(default_factory=Counter)
     take_of: dict[int, int] = field(default_factory=dict)  # turn to its latest take
     partial_of: dict[int, int] = field(default_factory=dict)  # partial take to its turn
+    empty_readings: int = 0  # of the open turn, in a row
     outdated: set[int] = field(default_factory=set)  # takes whose turn has had more words since
     dropped_takes: Counter[int] = field(default_factory=Counter)
     arrived: set[int] = field(default_factory=set)
@@ -88,18 +90,25 @@ class Witness:
             case events.TranscriptArrived(take):
                 if take not in self.arrived:
                     self.kinds[take] = event.kind
+                    self._see_reading(event)
                 self.arrived.add(take)
             case events.TranscriptFailed(take):
                 self.arrived.add(take)
             case events.ReplyEnded(epoch) if self.fates.get(epoch, "")[-1:] in ("R", "S", "U"):
                 self._end(epoch, "E")
 
+    def _see_reading(self, event: events.TranscriptArrived) -> None:
+        running = self.partials_running and event.take in self._working
+        if running and self.partial_of.get(event.take) == self.speaking:
+            empty = not event.text or event.kind == "nothing"
+            self.empty_readings = self.empty_readings + 1 if empty else 0
+
     def _see_turn(self, command: Command) -> None:
         match command:
             case events.OpenTurn(turn, at_ms):
                 self.turns.append(turn)
                 self.borders.append(at_ms)
-                self.open_turn = turn
+                self.open_turn, self.empty_readings = turn, 0
             case events.ConfirmTurn(turn):
                 self.confirmed[turn] += 1
                 self.speaking = turn
@@ -157,7 +166,8 @@ class Witness:
             case events.SayLine(epoch):
                 self._begin(epoch, "S")
                 self.lines.add(epoch)
-                self._begin_in_quiet(command, turns)
+                if self.empty_readings < SURE_READINGS:
+                    self._begin_in_quiet(command, turns)
             case events.PauseReply(epoch):
                 self.fates[epoch] += "Z"
                 if epoch not in self.alive:  # its end was not heard yet
