@@ -19,6 +19,7 @@ CORE = (
     "pipelines.conversation.endpoint",
     "pipelines.conversation.heard",
     "pipelines.conversation.hearing",
+    "pipelines.conversation.hum",
     "pipelines.conversation.machine",
     "pipelines.conversation.patience",
     "pipelines.conversation.playback",

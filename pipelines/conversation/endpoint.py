@@ -27,7 +27,7 @@ HANG = 3
 80 to 110 ms late on clean recordings. Silence is counted from where the sound ended, but from no
 further back than this, since a last consonant may be as soft."""
 
-RISE = 3
+RISE = 4
 """Windows for which Silero does not believe yet in speech that has begun: two, or four where it
 begins with an f or an s. How long speech lasts is counted from where the sound began, but from no
 further back than this."""

@@ -13,10 +13,12 @@ from pipelines.conversation.completeness import completeness
 from pipelines.conversation.events import (
     EndJudged,
     Event,
+    Kind,
     Purpose,
     TranscriptArrived,
     TranscriptFailed,
 )
+from pipelines.conversation.hum import is_hum
 from pipelines.conversation.patience import Profile
 from pipelines.conversation.ports import CallSettings, Engines
 from pipelines.conversation.words import kind_of
@@ -32,6 +34,9 @@ PROMPT_GAP_S: Final = 30.0
 
 PROMPT_CHARACTERS: Final = 100
 """A longer hint misleads small models: with 400, Whisper base made half as many mistakes again."""
+
+MOST_HUMMED: Final = 2
+"""Recognisers take a hum for one word or two."""
 
 JUDGED_MS: Final = 8_000
 """An end-of-turn model hears no more than this."""
@@ -121,20 +126,22 @@ class Takes:
             logger.warning("a turn stays without words: %s", error)
             self._happen(TranscriptFailed(take, str(error)))
         else:
-            self._happen(self._understood(take, transcripts, request.language, profile))
+            self._happen(self._understood(take, transcripts, request, profile))
 
     def _understood(
         self,
         take: int,
         transcripts: list[Transcript],
-        language: str | None,
+        request: AsrRequest,
         profile: Profile | None,
     ) -> TranscriptArrived:
         text = " ".join(transcript.text for transcript in transcripts if transcript.text)
         heard = next((each.language for each in transcripts if each.language), None)
-        self.language = language = language or heard or self.language
+        self.language = language = request.language or heard or self.language
         spoken, echoes = self._spoken()
-        kind = kind_of(text, language, spoken, echoes=echoes)
+        kind: Kind = kind_of(text, language, spoken, echoes=echoes)
+        if kind == "words" and _may_be_hummed(text) and is_hum(request.pcm):
+            kind = "backchannel"
         return TranscriptArrived(
             take,
             "" if kind == "nothing" else text,
@@ -153,3 +160,7 @@ class Takes:
                     self._happen(EndJudged(take, probability))
         except EngineError as error:
             logger.warning("nobody judges whether the turn is over: %s", error)
+
+
+def _may_be_hummed(text: str) -> bool:
+    return len(text.split()) <= MOST_HUMMED and "?" not in text

@@ -131,6 +131,19 @@ async def test_what_is_no_word_is_nothing_and_what_was_just_said_an_echo(stage: 
     ]
 
 
+async def test_a_hum_is_a_sign_of_listening_whatever_is_written_for_it(stage: Stage) -> None:
+    time = np.arange(16 * 400) / 16_000
+    hum = Pcm.from_floats((0.3 * np.sin(2 * np.pi * 220 * time)).astype(np.float32), 16_000)
+    for text in ("Mama", "Come on.", "Who?", "Come on over."):
+        stage.asr.transcripts = [Transcript(text, "en")]
+        stage.takes.start(1, "final", hum, SETTINGS, None)
+        await asyncio.sleep(1)
+    assert [event.kind for event in stage.events] == [  # type: ignore[union-attr]
+        *("backchannel", "backchannel"),
+        *("words", "words"),  # a question that needs no open mouth, and too much for a hum
+    ]
+
+
 async def test_a_take_ahead_is_judged_by_its_sound_where_that_counts(stage: Stage) -> None:
     stage.start(purpose="ahead", profile="normal")
     await asyncio.sleep(1)
