@@ -15,6 +15,7 @@ from typing import Final, Protocol
 from engines.audio import Pcm
 from engines.ports import Usage
 from pipelines.conversation.events import Output, ReplyAudio, ReplyFinished
+from pipelines.conversation.pulse import Pulse
 from pipelines.conversation.unheard import Unheard
 
 
@@ -69,6 +70,8 @@ class Playback:
     ``listeners`` what will be heard when."""
 
     def __init__(self, emit: Callable[[Output], None], *listeners: Listener) -> None:
+        self.pulse = Pulse()
+        """How this call's replies are doing."""
         self._emit = emit
         self._listeners = listeners
         self._epoch = 0
@@ -152,6 +155,7 @@ class Playback:
     def flush(self, now: float) -> None:
         """An interrupted listener has thrown away what it had not played."""
         self._player.flush(now)
+        self.pulse.cut()
         for listener in self._listeners:
             listener.flushed(now)
 
@@ -165,15 +169,20 @@ class Playback:
 
     def _send(self, output: Output, now: float) -> None:
         if isinstance(output, ReplyAudio):
-            starts_at = self._player.send(output.pcm.duration_ms, now)
+            duration_ms = output.pcm.duration_ms
+            starts_at = self._player.send(duration_ms, now)
+            self.pulse.sent(duration_ms, now)
             for listener in self._listeners:
                 listener.sounded(output.pcm, starts_at)
             self._unheard.forget(self._player.heard_ms(now) - LATEST_MS)
-        self._finished = self._finished or isinstance(output, ReplyFinished)
+        elif isinstance(output, ReplyFinished):
+            self._finished = True
+            self.pulse.rest()
         self._unheard.note(output)
         self._emit(output)
 
     def _start_over(self) -> None:
         """What is let out from here on is an item of its own."""
         self._player = replace(self._player, sent_ms=0.0)
+        self.pulse.rest()
         self._unheard = Unheard()

@@ -17,6 +17,7 @@ from engines.ports import (
     ChatRequest,
     EngineError,
     Llm,
+    Priority,
     SpeechRequest,
     TextDelta,
     ToolCall,
@@ -31,6 +32,7 @@ from pipelines.conversation.events import (
     ReplyText,
     ReplyToolCall,
 )
+from pipelines.conversation.pulse import Pulse
 from pipelines.speaking.loudness import Leveller
 from pipelines.speaking.script import Line, Script
 
@@ -102,7 +104,9 @@ class _ToolCalls:
 
 class Reply:
     """Makes one reply; see the module. ``put`` says False once nobody wants it any more.
-    ``leveller`` is the call's, so that its replies are as loud as one another."""
+    ``released`` says that it may be heard: from then on its phrases are as urgent as any, or a
+    caller who listens would wait for one who may not even have finished. ``leveller`` is the
+    call's, so that its replies are as loud as one another; ``pulse`` is the call's, too."""
 
     def __init__(
         self,
@@ -112,14 +116,18 @@ class Reply:
         *,
         put: Callable[[Output], bool],
         lead_ms: Callable[[], float],
+        released: Callable[[], bool] = lambda: False,
         leveller: Leveller | None = None,
+        pulse: Pulse | None = None,
     ) -> None:
         self.plan = plan
         self._llm = llm
         self._tts = tts
         self._put = put
         self._lead_ms = lead_ms
+        self._released = released
         self._leveller = leveller or Leveller()
+        self._pulse = pulse or Pulse()
         self._loop = asyncio.get_running_loop()
         self.stages = Stages(self._loop.time())
 
@@ -185,19 +193,22 @@ class Reply:
 
     async def _speak(self, line: Line) -> None:
         plan, levelled = self.plan, self._leveller.phrase()
-        request = SpeechRequest(
-            line.spoken, plan.voice, plan.speed, plan.chat.priority, plan.chat.call
-        )
+        priority = Priority.FINAL if self._released() else plan.chat.priority
+        request = SpeechRequest(line.spoken, plan.voice, plan.speed, priority, plan.chat.call)
         text: ReplyText | None = ReplyText(self.plan.epoch, line.text, line.spoken)
+        asked_at = self._loop.time()
         async with self._tts.open(request) as audio:
             async for pcm in _timely(audio, "tts"):
-                self.stages.mark("first_audio", self._loop.time())
+                came_at = self._loop.time()
+                self._pulse.made(pcm.duration_ms, (came_at - asked_at) * 1000.0)
+                self.stages.mark("first_audio", came_at)
                 if text is not None:
                     self._put(text)
                     text = None
                 for piece in _slices(replace(levelled.feed(pcm), marks=pcm.marks)):
                     self._put(ReplyAudio(self.plan.epoch, piece))
                 await self._wait_for_listener(READ_LEAD_MS)
+                asked_at = self._loop.time()
         levelled.finish()
         if text is not None:
             self._put(text)

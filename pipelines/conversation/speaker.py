@@ -72,6 +72,7 @@ class Speaker:
         self.echo = EchoGuard()
         """What of the microphone's audio is the agent's own voice."""
         self._playback = Playback(self._emit, self.echo, *([recorder] if recorder else []))
+        self.pulse = self._playback.pulse
         self._leveller = Leveller()
         self._making: asyncio.Task[None] | None = None
         self._reading: asyncio.Task[None] | None = None
@@ -207,7 +208,9 @@ class Speaker:
             self._engines.tts,
             put=self._put,
             lead_ms=self._lead_ms,
+            released=lambda: not self._playback.holds(epoch),
             leveller=self._leveller,
+            pulse=self.pulse,
         )
         self._making = self._tasks.create_task(self._make(reply))
 

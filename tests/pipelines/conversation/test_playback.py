@@ -10,6 +10,7 @@ from engines.ports import Usage
 from pipelines.conversation.echo import EchoGuard
 from pipelines.conversation.events import Output, ReplyAudio, ReplyFinished, ReplyText
 from pipelines.conversation.playback import Playback, Player
+from pipelines.conversation.pulse import RESERVE_MS
 
 
 def audio(epoch: int, duration_ms: int) -> ReplyAudio:
@@ -194,6 +195,43 @@ def test_a_reply_that_is_stopped_while_it_is_let_out_stops_there() -> None:
     playback.put(ReplyText(1, " Bye."), now=0)
     playback.release(1, now=0)
     assert sent == [ReplyText(1, "Hi.")]
+
+
+# --- how its replies are doing --------------------------------------------------------------
+
+
+def test_audio_that_comes_too_late_in_a_reply_is_an_underrun() -> None:
+    playback = Playback(lambda _: None)
+    playback.begin(1, held=False)
+    playback.put(audio(1, 200), now=0)
+    playback.put(audio(1, 200), now=500)
+    assert (playback.pulse.underruns, playback.pulse.underrun_ms) == (1, 500 - 200 - RESERVE_MS)
+
+
+def test_what_is_held_is_not_late() -> None:
+    playback = Playback(lambda _: None)
+    playback.begin(1, held=True)
+    playback.put(audio(1, 200), now=0)
+    playback.put(audio(1, 200), now=900)
+    playback.release(1, now=1_000)
+    playback.put(audio(1, 200), now=1_400 + RESERVE_MS)
+    assert playback.pulse.underruns == 0
+
+
+def test_a_listener_who_was_cut_off_or_has_heard_all_lacks_nothing() -> None:
+    playback = Playback(lambda _: None)
+    playback.begin(1, held=False)
+    playback.put(audio(1, 2_000), now=0)
+    assert playback.pulse.lead_ms(1_500) == 500 + RESERVE_MS
+    playback.pause(1, now=1_500)
+    assert playback.pulse.lead_ms(1_500) is None
+    playback.resume(1, heard_ms=1_000, now=5_000)
+    assert playback.pulse.lead_ms(6_000) == RESERVE_MS
+    playback.put(ReplyFinished(1, Usage()), now=5_500)
+    assert playback.pulse.lead_ms(6_000) is None
+    playback.begin(2, held=False)
+    playback.put(audio(2, 200), now=9_000)
+    assert playback.pulse.underruns == 0
 
 
 class AnyReplies(RuleBasedStateMachine):

@@ -27,6 +27,7 @@ from pipelines.conversation.events import (
     ReplyText,
     ReplyToolCall,
 )
+from pipelines.conversation.pulse import Pulse
 from pipelines.conversation.reply import (
     MOST_AUDIO_MS,
     MOST_CHARACTERS,
@@ -299,6 +300,48 @@ async def test_a_phrase_is_read_no_further_than_two_seconds_ahead() -> None:
     assert ahead == 8_000
     assert READ_LEAD_MS < most <= READ_LEAD_MS + 81
     assert loop.time() - began == pytest.approx(6.0, abs=0.1)
+
+
+async def test_the_voice_is_as_fast_as_it_is_waited_for_whatever_its_listener_waits() -> None:
+    loop = asyncio.get_running_loop()
+    began, sent = loop.time(), 0.0
+
+    def put(output: Output) -> bool:
+        nonlocal sent
+        if isinstance(output, ReplyAudio):
+            sent += output.pcm.duration_ms
+        return True
+
+    pulse, tts = Pulse(), ScriptedTts(TtsOptions(start_delay_ms=100, item_delay_ms=10))
+    await Reply(
+        PLAN,
+        ScriptedLlm(),
+        tts,
+        put=put,
+        lead_ms=lambda: max(0.0, sent - 1000 * (loop.time() - began)),
+        pulse=pulse,
+    ).run()
+    assert loop.time() - began > 0.9, "it has waited for its listener"
+    assert (pulse.made_ms, sent) == (pytest.approx(3_000), pytest.approx(3_000))
+    chunks_ms = 10 * 3_000 / 40
+    assert pulse.making_ms == pytest.approx(chunks_ms + 100 * 4, abs=150), "four phrases or so"
+
+
+async def test_once_it_may_be_heard_its_phrases_are_as_urgent_as_any() -> None:
+    released, voice = False, Voice(Pcm.silence(80, 24_000))
+
+    def put(output: Output) -> bool:
+        nonlocal released
+        released = released or isinstance(output, ReplyAudio)
+        return True
+
+    await Reply(
+        PLAN, ScriptedLlm(), voice, put=put, lead_ms=lambda: 0.0, released=lambda: released
+    ).run()
+    first, *others = [request.priority for request in voice.requests]
+    assert first is Priority.SPECULATIVE
+    assert others
+    assert set(others) == {Priority.FINAL}
 
 
 @pytest.mark.parametrize("item_delay_ms", [0, 10])
