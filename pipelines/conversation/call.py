@@ -11,7 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from engines.audio import Samples
@@ -58,6 +58,15 @@ _SLACK_WINDOWS: Final = 3
 """Windows between the onset of speech and the decision that it is speech."""
 
 
+@dataclass(slots=True)
+class _Turn:
+    """A turn whose words are still to come; its audio has the given length once it is over."""
+
+    item: CallerItem
+    opened_at_ms: int
+    audio_ms: int = 0
+
+
 class Call:
     """One caller. Opened by ``open_call``; all methods are called on its loop."""
 
@@ -88,9 +97,7 @@ class Call:
         self._timer: asyncio.TimerHandle | None = None
         self._machine = TurnMachine(settings.turns)
         self._hearing = Hearing()
-        self._turn_items: dict[int, CallerItem] = {}
-        self._turn_at: dict[int, int] = {}
-        self._turn_ms: dict[int, int] = {}
+        self._turns: dict[int, _Turn] = {}
         self._speaker = Speaker(
             engines,
             self.dialogue,
@@ -265,27 +272,27 @@ class Call:
 
     def _open_turn(self, command: OpenTurn) -> None:
         self._hearing.open()
-        self._turn_items[command.turn] = CallerItem(self._new_id(), spoken=True)
-        self._turn_at[command.turn] = command.at_ms
+        self._begin_turn(command.turn, command.at_ms)
+
+    def _begin_turn(self, turn: int, at_ms: int) -> _Turn:
+        begun = self._turns[turn] = _Turn(CallerItem(self._new_id(), spoken=True), at_ms)
+        return begun
 
     def _confirm_turn(self, command: ConfirmTurn) -> None:
-        item, at_ms = self._turn_items[command.turn], self._turn_at.pop(command.turn)
-        self._door.turn_opened(item.id, at_ms)
+        turn = self._turns[command.turn]
+        self._door.turn_opened(turn.item.id, turn.opened_at_ms)
         if self.settings.turns.create_response and self.settings.turns.speculate:
             self._speaker.read_ahead(self.settings)
 
     def _commit_turn(self, command: CommitTurn) -> None:
-        item = self._turn_items.get(command.turn)
-        if item is None:
-            item = self._turn_items[command.turn] = CallerItem(self._new_id(), spoken=True)
-        previous = self.dialogue.append(item)
-        self._turn_ms[command.turn] = self._hearing.duration_ms
+        turn = self._turns.get(command.turn) or self._begin_turn(command.turn, command.at_ms)
+        turn.audio_ms = self._hearing.duration_ms
+        previous = self.dialogue.append(turn.item)
         self._hearing.close(command.quiet_ms)
-        self._door.turn_committed(item, command.at_ms, previous)
+        self._door.turn_committed(turn.item, command.at_ms, previous)
 
     def _discard_turn(self, command: DiscardTurn) -> None:
-        self._turn_items.pop(command.turn, None)
-        self._turn_at.pop(command.turn, None)
+        self._turns.pop(command.turn)
         self._hearing.close()
 
     def _transcribe(self, command: Transcribe) -> None:
@@ -293,17 +300,16 @@ class Call:
         self._takes.start(command.take, command.purpose, audio, self.settings, profile)
 
     def _show_words(self, command: ShowWords) -> None:
-        self._door.words_shown(self._turn_items[command.turn].id, command.text)
+        self._door.words_shown(self._turns[command.turn].item.id, command.text)
 
     def _accept_transcript(self, command: AcceptTranscript) -> None:
-        item = self._turn_items.pop(command.turn)
-        item.text = command.text
+        turn = self._turns.pop(command.turn)
+        turn.item.text = command.text
         self._takes.accept(command.text, command.suspicion)
-        self._door.transcript_ready(item, self._turn_ms.pop(command.turn), command.suspicion)
+        self._door.transcript_ready(turn.item, turn.audio_ms, command.suspicion)
 
     def _fail_transcript(self, command: FailTranscript) -> None:
-        self._turn_ms.pop(command.turn)
-        self._door.transcript_failed(self._turn_items.pop(command.turn), command.reason)
+        self._door.transcript_failed(self._turns.pop(command.turn).item, command.reason)
 
     # --- replies ------------------------------------------------------------------------
 
