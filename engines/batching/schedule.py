@@ -35,6 +35,7 @@ class BatchSchedule(Generic[Item]):
         self._start = start
         self._expected = expected
         self._busy = False
+        self._loop: asyncio.AbstractEventLoop | None = None  # asking for it costs a system call
         self._timer: asyncio.Handle | None = None
         self._wakes_at = float("inf")
 
@@ -44,7 +45,9 @@ class BatchSchedule(Generic[Item]):
     def add(self, item: Item, deadline_ms: float = float("inf")) -> int:
         """Queue an item that is of use until ``deadline_ms`` of the loop's clock. Gives a ticket
         by which it can be cancelled."""
-        ticket = self._policy.add(item, now_ms(), deadline_ms)
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        ticket = self._policy.add(item, self._loop.time() * 1000.0, deadline_ms)
         self.changed()
         return ticket
 
@@ -61,7 +64,8 @@ class BatchSchedule(Generic[Item]):
         if due is None or due >= self._wakes_at:
             return
         self._forget_timer()
-        loop = asyncio.get_running_loop()
+        loop = self._loop
+        assert loop is not None, "something was added"
         if due <= loop.time() * 1000.0:  # behind what is ready to run: it may hand in as well
             self._timer, self._wakes_at = loop.call_soon(self._wake), float("-inf")
         else:
@@ -80,7 +84,8 @@ class BatchSchedule(Generic[Item]):
     def _wake(self) -> None:
         self._timer, self._wakes_at = None, float("inf")
         self._policy.expected = self._expected()
-        batch = self._policy.take(now_ms() + _EARLY_MS)
+        assert self._loop is not None, "something was added"
+        batch = self._policy.take(self._loop.time() * 1000.0 + _EARLY_MS)
         if not batch:
             self.changed()
             return

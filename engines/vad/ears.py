@@ -7,6 +7,7 @@ a window in, so that one caller alone never waits, and at the latest after ``tic
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from engines.audio import FULL_SCALE, Samples
 from engines.batching.policy import BatchPolicy
-from engines.batching.schedule import BatchSchedule, now_ms
+from engines.batching.schedule import BatchSchedule
 from engines.ports import FloatArray, Vad
 from engines.vad.resampling import Polyphase
 
@@ -23,7 +24,7 @@ OnWindow: TypeAlias = Callable[[Samples, float | None, float], None]
 probability (None where it was not judged), and its level in dB of full scale. It must not raise:
 it stands between calls that have nothing to do with each other."""
 
-_SILENT_AFTER_MS: Final = 100.0
+_SILENT_AFTER_S: Final = 0.1
 """A socket that has sent nothing for so long is not waited for."""
 
 _BACKLOG_SECONDS: Final = 60
@@ -44,9 +45,11 @@ class Ear:
         self.on_window = on_window
         self.resampler = resampler
         self.heard_at = 0.0
+        """The loop's time, in seconds."""
         self.judged = True
         self.closed = False
         self._ears = ears
+        self._time = asyncio.get_running_loop().time  # asking for the loop costs a system call
         self._queued = False
         self._start = 0
         self._end = resampler.history
@@ -57,7 +60,7 @@ class Ear:
 
         Raises BacklogError where more than a minute of audio waits.
         """
-        self.heard_at = now_ms()
+        self.heard_at = self._time()
         end = self._end + len(samples)
         if end > len(self._buffer):
             end = self._make_room(len(samples))
@@ -205,7 +208,7 @@ class Ears:
             ear._queue_window()
 
     def _count_active(self) -> int:
-        since = now_ms() - _SILENT_AFTER_MS
+        since = asyncio.get_running_loop().time() - _SILENT_AFTER_S
         return max(1, sum(ear.judged and ear.heard_at > since for ear in self._ears))
 
     def _judge(self, resampler: Polyphase, ears: list[Ear]) -> None:

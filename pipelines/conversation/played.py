@@ -54,6 +54,7 @@ class Played:
         self._spectra: Spectra = np.zeros((_ROWS, BINS), np.complex64)
         self._bands: Powers = np.zeros((_ROWS, BANDS), np.float32)
         self._last: int | None = None
+        self._heard_until = -np.inf
 
     def add(self, pcm: Pcm, at_ms: float) -> None:
         """Audio that begins at ``at_ms``, or when what came before it has ended. Below 8 kHz it
@@ -69,6 +70,7 @@ class Played:
 
     def cut(self, now_ms: float) -> None:
         """What was not heard by now will not be."""
+        self._heard_until = -np.inf
         while self._pieces and self._ends_at > now_ms:
             at_ms, pcm = self._pieces.pop()
             self._kept_ms -= pcm.duration_ms
@@ -79,12 +81,15 @@ class Played:
                 return
 
     def within(self, now_ms: float, last_ms: float) -> bool:
-        """Something was being heard within the last so many milliseconds."""
+        """Something was being heard within the last so many milliseconds. Time does not go back."""
+        if now_ms - last_ms <= self._heard_until:
+            return True
         self._forget_before(now_ms - _KEPT_FOR_MS)
         for piece in self._pieces:
             if piece[0] > now_ms:
                 return False
-            if _end(piece) >= now_ms - last_ms:
+            if (end := _end(piece)) >= now_ms - last_ms:
+                self._heard_until = end
                 return True
         return False
 

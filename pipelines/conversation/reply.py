@@ -8,9 +8,9 @@ hears it yet.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field, replace
-from typing import Final, TypeVar
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
 
 from engines.audio import Pcm
 from engines.ports import (
@@ -33,10 +33,9 @@ from pipelines.conversation.events import (
     ReplyToolCall,
 )
 from pipelines.conversation.pulse import Pulse
+from pipelines.conversation.stall import timely
 from pipelines.speaking.loudness import Leveller
 from pipelines.speaking.script import Line, Script
-
-T = TypeVar("T")
 
 MOST_AUDIO_MS: Final = 200
 """A piece of audio goes out in slices no longer than this: clients cap the size of a message."""
@@ -54,9 +53,6 @@ MOST_CHARACTERS: Final = 100_000
 
 MOST_TOOL_CALLS: Final = 128
 """As many as OpenAI's API takes tools."""
-
-STALL_S: Final = 30.0
-"""A model that gives nothing for so long has failed."""
 
 _PHRASES_AHEAD: Final = 4
 
@@ -153,7 +149,7 @@ class Reply:
         script, tools = Script(self.plan.language), _ToolCalls()
         usage, written = Usage(), 0
         async with self._llm.open(self.plan.chat) as deltas:
-            async for delta in _timely(deltas, "llm"):
+            async for delta in timely(deltas, "llm"):
                 if isinstance(delta, TextDelta):
                     self.stages.mark("first_token", self._loop.time())
                     written += len(delta.text)
@@ -198,33 +194,20 @@ class Reply:
         text: ReplyText | None = ReplyText(self.plan.epoch, line.text, line.spoken)
         asked_at = self._loop.time()
         async with self._tts.open(request) as audio:
-            async for pcm in _timely(audio, "tts"):
+            async for pcm in timely(audio, "tts"):
                 came_at = self._loop.time()
                 self._pulse.made(pcm.duration_ms, (came_at - asked_at) * 1000.0)
                 self.stages.mark("first_audio", came_at)
                 if text is not None:
                     self._put(text)
                     text = None
-                for piece in _slices(replace(levelled.feed(pcm), marks=pcm.marks)):
+                for piece in _slices(levelled.feed(pcm)):
                     self._put(ReplyAudio(self.plan.epoch, piece))
                 await self._wait_for_listener(READ_LEAD_MS)
                 asked_at = self._loop.time()
         levelled.finish()
         if text is not None:
             self._put(text)
-
-
-async def _timely(stream: AsyncIterator[T], engine: str) -> AsyncIterator[T]:
-    """The same stream; raises EngineError where the next item does not come in time."""
-    while True:
-        try:
-            async with asyncio.timeout(STALL_S):
-                item = await anext(stream)
-        except StopAsyncIteration:
-            return
-        except TimeoutError:
-            raise EngineError(engine, "timeout", f"nothing came for {STALL_S:.0f} s") from None
-        yield item
 
 
 def _slices(pcm: Pcm) -> list[Pcm]:
