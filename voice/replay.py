@@ -8,6 +8,7 @@ import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -225,6 +226,8 @@ def _detail(name: str, value: Any) -> str:
         return f"“{value}”"
     if isinstance(value, Mapping):
         return f"{words} ({details(value)})"
+    if isinstance(value, Enum):
+        return f"{words} {value.name.lower().replace('_', ' ')}"
     return f"{words} {value:.2f}" if isinstance(value, float) else f"{words} {value}"
 
 

@@ -134,8 +134,9 @@ class Answering:
         self._requested = True
         self._tools_out = self._asked_after = False
 
-    def cancel(self) -> None:
+    def cancel(self, now: int) -> None:
         """The client wants the reply stopped; what is owed to the caller's words stays owed."""
+        self.stir(now)
         self._requested = False
         reply = self._reply
         if reply is not None and reply.state is not _State.HELD and self.busy:

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from engines.audio import Samples
 from pipelines.conversation.dialogue import CallerItem, Dialogue
-from pipelines.conversation.endpoint import HYSTERESIS, WINDOW_MS
+from pipelines.conversation.endpoint import HYSTERESIS
 from pipelines.conversation.events import (
     AcceptTranscript,
     AudioCleared,
@@ -42,6 +42,7 @@ from pipelines.conversation.events import (
     ShowWords,
     StartReply,
     StopReply,
+    StrainChanged,
     Transcribe,
     WindowHeard,
 )
@@ -50,12 +51,10 @@ from pipelines.conversation.machine import TurnMachine
 from pipelines.conversation.ports import CallSettings, Door, Engines, Observer, Recorder
 from pipelines.conversation.speaker import Speaker
 from pipelines.conversation.takes import Takes
+from pipelines.strain import Strain
 
 MOST_UNDETECTED_MS: Final = 120_000
 """A turn that the client must close by itself keeps no more audio than this."""
-
-_SLACK_WINDOWS: Final = 3
-"""Windows between the onset of speech and the decision that it is speech."""
 
 
 @dataclass(slots=True)
@@ -109,6 +108,7 @@ class Call:
             observers=observers,
             recorder=recorder,
         )
+        self.pulse = self._speaker.pulse
         self._takes = Takes(
             engines, tasks, self._happen, call_id=call_id, spoken=self._speaker.recent_text
         )
@@ -144,14 +144,17 @@ class Call:
         """Take new settings, from the next window and the next reply on."""
         self.settings = settings
         self._happen(SettingsChanged(settings.turns))
-        endpoint = settings.turns.endpoint
-        preroll_ms = endpoint.prefix_ms + endpoint.onset_ms + _SLACK_WINDOWS * WINDOW_MS
-        most_ms = max(MOST_UNDETECTED_MS, preroll_ms + endpoint.max_turn_ms)
-        keep_all = not settings.turns.detect
-        self._hearing.configure(
-            preroll_ms, MOST_UNDETECTED_MS if keep_all else most_ms, keep_all=keep_all
-        )
+        endpoint, keep_all = settings.turns.endpoint, not settings.turns.detect
+        most_ms = 0 if keep_all else endpoint.preroll_ms + endpoint.max_turn_ms
+        most_ms = max(MOST_UNDETECTED_MS, most_ms)
+        self._hearing.configure(endpoint.preroll_ms, most_ms, keep_all=keep_all)
         self._ear.judged = settings.turns.detect
+
+    def bear(self, strain: Strain) -> None:
+        """The house is pressed as hard as this: leave off what the caller misses least."""
+        if strain is not self._speaker.strain:
+            self._speaker.strain = strain
+            self._happen_between_calls(StrainChanged(strain))
 
     def set_rate(self, rate: int) -> None:
         """The caller's audio comes at another rate from now on."""
@@ -281,7 +284,8 @@ class Call:
     def _confirm_turn(self, command: ConfirmTurn) -> None:
         turn = self._turns[command.turn]
         self._door.turn_opened(turn.item.id, turn.opened_at_ms)
-        if self.settings.turns.create_response and self.settings.turns.speculate:
+        turns = self._machine.settings
+        if turns.create_response and turns.speculate:
             self._speaker.read_ahead(self.settings)
 
     def _commit_turn(self, command: CommitTurn) -> None:

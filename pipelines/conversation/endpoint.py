@@ -47,6 +47,10 @@ ECHO_CAUTION_MS = 64
 and not of all."""
 
 
+_SLACK_WINDOWS = 3
+"""Windows between the onset of speech and the decision that it is speech."""
+
+
 @dataclass(frozen=True, slots=True)
 class EndpointSettings:
     """When a turn begins and ends. Durations are rounded to whole windows of 32 ms.
@@ -61,6 +65,11 @@ class EndpointSettings:
     ahead_ms: Annotated[int, Meta(ge=0, le=10_000)] = 160
     onset_ms: Annotated[int, Meta(ge=0, le=2_000)] = 64
     max_turn_ms: Annotated[int, Meta(ge=1_000, le=600_000)] = 60_000
+
+    @property
+    def preroll_ms(self) -> int:
+        """Audio that may belong to a turn when it is decided that there is one."""
+        return self.prefix_ms + self.onset_ms + _SLACK_WINDOWS * WINDOW_MS
 
 
 class Border(Enum):

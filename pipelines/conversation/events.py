@@ -15,6 +15,7 @@ from engines.audio import Pcm
 from engines.ports import ToolCall, Usage
 from pipelines.conversation.patience import Profile
 from pipelines.conversation.settings import TurnSettings
+from pipelines.strain import Strain
 
 # --- events ---------------------------------------------------------------------------------
 
@@ -25,6 +26,14 @@ class SettingsChanged:
     this."""
 
     settings: TurnSettings
+
+
+@dataclass(frozen=True, slots=True)
+class StrainChanged:
+    """The house is pressed as hard as this: from here on the call leaves off what that step and
+    those below it name."""
+
+    strain: Strain
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +148,7 @@ class DeadlinePassed:
 
 Event: TypeAlias = (
     SettingsChanged
+    | StrainChanged
     | ProfileChosen
     | WindowHeard
     | AudioCommitted

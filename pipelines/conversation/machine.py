@@ -49,22 +49,25 @@ from pipelines.conversation.events import (
     ReplySounded,
     SettingsChanged,
     ShowWords,
+    StrainChanged,
     ToolsCalled,
     Transcribe,
     TranscriptArrived,
     TranscriptFailed,
     WindowHeard,
 )
-from pipelines.conversation.patience import Profile, opinion_of_sound, wait_ms
+from pipelines.conversation.patience import Profile, opinion_of_sound
 from pipelines.conversation.settings import TurnSettings
-from pipelines.conversation.turns import PARTIAL_MS, SURE_READINGS, TENTATIVE_MS, Turn
+from pipelines.conversation.turns import SURE_READINGS, Turn
+from pipelines.strain import Strain
 
 
 class TurnMachine:
     """Decides; see the module."""
 
     def __init__(self, settings: TurnSettings) -> None:
-        self.settings = settings
+        self.settings = self._wanted = settings
+        self._strain = Strain.NONE
         self._endpointer = Endpointer(settings.endpoint)
         self._contrast = Contrast()
         self._answering = Answering(settings, self._do)
@@ -120,9 +123,19 @@ class TurnMachine:
         if not self._heard_at:  # a line that is dead from the beginning is idle, too
             self._answering.stir(now)
         self._answering.drop()  # it was worked out under the old ones
-        self.settings = self._answering.settings = event.settings
+        self._wanted = event.settings
         self._endpointer.configure(event.settings.endpoint)
+        self._settle()
         self._set_wait()
+
+    def _on_strain(self, event: StrainChanged, _now: int) -> None:
+        self._strain = event.strain
+        self._settle()
+        if self._open is not None and not self.settings.partials:
+            self._drop_partial(self._open)
+
+    def _settle(self) -> None:
+        self.settings = self._answering.settings = self._wanted.under(self._strain)
 
     def _on_profile(self, event: ProfileChosen, _now: int) -> None:
         self._chosen, self._once = event.profile, event.once
@@ -130,15 +143,9 @@ class TurnMachine:
 
     def _set_wait(self) -> None:
         """How much silence ends the open turn, as far as is known now."""
-        turn, profile = self._open, self.profile
-        if turn is None:
-            return
-        if not turn.confirmed:
-            self._endpointer.wait(TENTATIVE_MS)
-        elif profile is None:
-            self._endpointer.wait(self.settings.endpoint.silence_ms)
-        else:
-            self._endpointer.wait(wait_ms(profile, turn.opinions))
+        if self._open is not None:
+            silence_ms = self.settings.endpoint.silence_ms
+            self._endpointer.wait(self._open.wait_ms(self.profile, silence_ms))
 
     # --- the caller ---------------------------------------------------------------------
 
@@ -170,7 +177,7 @@ class TurnMachine:
 
     def _confirm(self, turn: Turn, now: int) -> None:
         turn.confirmed = True
-        turn.partial.due_at = now + PARTIAL_MS[0]
+        turn.partial.due_at = now + self.settings.partial_ms
         self._set_wait()
         self._do(ConfirmTurn(turn.number))
         if self.settings.interrupt_response:
@@ -183,9 +190,9 @@ class TurnMachine:
             return
         if not turn.confirmed and self._endpointer.lasts(self.settings.interrupt_ms):
             self._confirm(turn, now)
-        wanted = turn.confirmed and self.settings.partials and turn.partial.take is None
-        if wanted and now >= turn.partial.due_at:
-            turn.partial.ask(self._transcribe(turn, "partial"), now)
+        if self.settings.partials and turn.is_to_be_read(now):
+            take = self._transcribe(turn, "partial")
+            turn.partial.ask(take, now, self.settings.partial_ms)
 
     def _work_ahead(self, _now: int) -> None:
         """The caller pauses: what was said so far may be all, and may show whether it is."""
@@ -213,8 +220,7 @@ class TurnMachine:
 
     def _end_turn(self, now: int, quiet_ms: int = 0) -> None:
         turn, self._open = self._open, None
-        if turn is None:
-            return
+        assert turn is not None, "there is a turn to end"
         self._endpointer.reset()
         self._drop_partial(turn)
         if turn.take is None:
@@ -314,8 +320,7 @@ class TurnMachine:
             self._set_wait()
 
     def _accept(self, turn: Turn, now: int) -> None:
-        text = turn.text or ""
-        self._do(AcceptTranscript(turn.number, text, turn.suspicion))
+        self._do(AcceptTranscript(turn.number, turn.text or "", turn.suspicion))
         if not turn.says_something:
             self._answering.drop()
             return
@@ -339,12 +344,6 @@ class TurnMachine:
 
     def _partial_of(self, take: int) -> Turn | None:
         return self._open if self._open and self._open.partial.take == take else None
-
-    # --- the reply ----------------------------------------------------------------------
-
-    def _on_cancelled(self, _event: ReplyCancelled, now: int) -> None:
-        self._answering.stir(now)
-        self._answering.cancel()
 
     # --- numbers ------------------------------------------------------------------------
 
@@ -379,6 +378,7 @@ _ON_BORDER: dict[Border, Callable[[TurnMachine, int], None]] = {
 
 _ON_EVENT: dict[type[Any], Callable[[TurnMachine, Any, int], None]] = {
     SettingsChanged: TurnMachine._on_settings,
+    StrainChanged: TurnMachine._on_strain,
     ProfileChosen: TurnMachine._on_profile,
     WindowHeard: TurnMachine._on_heard,
     AudioCommitted: TurnMachine._on_committed,
@@ -387,7 +387,7 @@ _ON_EVENT: dict[type[Any], Callable[[TurnMachine, Any, int], None]] = {
     TranscriptArrived: TurnMachine._on_transcript,
     TranscriptFailed: TurnMachine._on_transcript_failed,
     EndJudged: TurnMachine._on_judged,
-    ReplyCancelled: TurnMachine._on_cancelled,
+    ReplyCancelled: lambda machine, _, now: machine._answering.cancel(now),
     ReplyRequested: lambda machine, _, __: machine._answering.request(),
     ReplySounded: lambda machine, event, _: machine._answering.sounded(event.epoch),
     ReplyEnded: lambda machine, event, now: machine._answering.ended(

@@ -40,7 +40,8 @@ class Engines:
 class CallSettings:
     """How one call behaves; its door may change it at any time. ``own_tools`` are those of the
     server's own that the model may use: see ``own_tools``. ``context_tokens``: what the model may
-    be given to read, tools included, before the beginning of the call is summed up."""
+    be given to read, tools included, before the beginning of the call is summed up.
+    ``short_tokens``: the longest reply while the house is strained."""
 
     turns: TurnSettings = field(default_factory=TurnSettings)
     instructions: str = ""
@@ -50,6 +51,7 @@ class CallSettings:
     max_tokens: int | None = None
     temperature: float | None = None
     context_tokens: int = 6_000
+    short_tokens: int = 80
     voice: str | None = None
     speed: float = 1.0
     spoken: bool = True

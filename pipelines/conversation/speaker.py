@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from engines.ports import ChatRequest, EngineError, Llm, Priority, Tool, ToolCall
+from pipelines.conversation.brevity import briefly
 from pipelines.conversation.completeness import expects_digits
 from pipelines.conversation.dialogue import AgentItem, Dialogue, ToolCallItem, ToolResultItem
 from pipelines.conversation.echo import EchoGuard
@@ -35,6 +36,7 @@ from pipelines.conversation.playback import Playback
 from pipelines.conversation.ports import CallSettings, Door, Engines, Observer, Recorder
 from pipelines.conversation.reply import Reply, ReplyPlan
 from pipelines.speaking.loudness import Leveller
+from pipelines.strain import Strain
 
 logger = logging.getLogger(__name__)
 
@@ -73,6 +75,7 @@ class Speaker:
         """What of the microphone's audio is the agent's own voice."""
         self._playback = Playback(self._emit, self.echo, *([recorder] if recorder else []))
         self.pulse = self._playback.pulse
+        self.strain = Strain.NONE
         self._leveller = Leveller()
         self._making: asyncio.Task[None] | None = None
         self._reading: asyncio.Task[None] | None = None
@@ -195,6 +198,8 @@ class Speaker:
 
     def _begin(self, epoch: int, settings: CallSettings, llm: Llm, heard: str = "") -> None:
         chat = self._chat(settings, heard)
+        if self.strain >= Strain.SHORT_REPLIES:
+            chat = briefly(chat, settings.language, settings.short_tokens)
         self._item, self._settings = None, settings
         self._paused = self._sounded = self._said = False
         self._did_own = self._called_out = False

@@ -7,6 +7,7 @@ from typing import Final
 
 from pipelines.conversation.agreement import Agreement
 from pipelines.conversation.events import Kind, TranscriptArrived
+from pipelines.conversation.patience import Profile, wait_ms
 
 SURE_READINGS: Final = 2
 """Readings in a row with words, before a silent reply is given up: half of an "I see" is an "I".
@@ -14,10 +15,6 @@ As many without any, before a sound that lasts is taken for noise."""
 
 TENTATIVE_MS: Final = 2_000
 """Silence after which a sound over a reply, whose words are still unknown, is forgotten."""
-
-PARTIAL_MS: Final = (200, 600)
-"""Time between two readings of words that are still being spoken: twice what the last one took,
-within these."""
 
 
 @dataclass(slots=True)
@@ -32,23 +29,25 @@ class Partial:
     take: int | None = None
     due_at: int = 0
     _asked_at: int = 0
+    _every_ms: int = 0
 
-    def ask(self, take: int, now: int) -> None:
-        """A reading is under way."""
-        self.take, self._asked_at = take, now
+    def ask(self, take: int, now: int, every_ms: int) -> None:
+        """A reading is under way, and the next is due after twice what this one takes, but at least
+        ``every_ms`` and at most three times that."""
+        self.take, self._asked_at, self._every_ms = take, now, every_ms
 
     def read(self, kind: Kind, now: int) -> None:
         """It is done, after so much time: the more it took, the later is the next."""
-        least, most = PARTIAL_MS
         self.take = None
         self.readings_with_words = self.readings_with_words + 1 if kind == "words" else 0
         self.empty_readings = self.empty_readings + 1 if kind == "nothing" else 0
-        self.due_at = self._asked_at + max(least, min(most, 2 * (now - self._asked_at)))
+        took_ms, every_ms = now - self._asked_at, self._every_ms
+        self.due_at = self._asked_at + max(every_ms, min(3 * every_ms, 2 * took_ms))
 
     def fail(self) -> None:
         """It was not done: the recogniser has enough to do."""
         self.take = None
-        self.due_at = self._asked_at + PARTIAL_MS[1]
+        self.due_at = self._asked_at + 3 * self._every_ms
 
 
 @dataclass(slots=True)
@@ -91,6 +90,17 @@ class Turn:
         if self.over_reply or not self.confirmed:
             return self.kind == "words" or (self.kind == "backchannel" and self.answers)
         return True
+
+    def is_to_be_read(self, now: int) -> bool:
+        """It may have new words to show."""
+        partial = self.partial
+        return self.confirmed and partial.take is None and now >= partial.due_at
+
+    def wait_ms(self, profile: Profile | None, silence_ms: int) -> int:
+        """The silence that ends it, as far as is known now; without a profile ``silence_ms``."""
+        if not self.confirmed:
+            return TENTATIVE_MS
+        return silence_ms if profile is None else wait_ms(profile, self.opinions)
 
     def understand(self, words: TranscriptArrived) -> None:
         """Its take has arrived."""

@@ -5,6 +5,7 @@ import dataclasses
 import threading
 import types
 from collections.abc import Iterator
+from enum import EnumType
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -67,6 +68,8 @@ def values(hint: Any) -> st.SearchStrategy[Any]:
         return st.one_of([values(option) for option in get_args(hint)])
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         return things(hint)
+    if isinstance(hint, EnumType):
+        return st.sampled_from(hint)
     return {
         type(None): st.none(),
         bool: st.booleans(),

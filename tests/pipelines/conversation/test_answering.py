@@ -173,7 +173,7 @@ def test_a_call_ends_on_request_once_all_is_heard_unless_the_caller_has_words() 
 def test_a_client_cancels_what_was_asked_for_what_is_out_and_what_is_paused() -> None:
     agent, commands = answering()
     agent.request()
-    agent.cancel()
+    agent.cancel(0)
     go_on(agent)
     assert commands == []
     for pause in (False, True):
@@ -181,10 +181,10 @@ def test_a_client_cancels_what_was_asked_for_what_is_out_and_what_is_paused() ->
         go_on(agent)
         if pause:
             agent.pause(0)
-        agent.cancel()
+        agent.cancel(0)
         assert isinstance(commands[-1], StopReply)
     agent.prepare("hello")
-    agent.cancel()
+    agent.cancel(0)
     assert isinstance(commands[-1], PrepareReply), "nobody knows of it"
 
 

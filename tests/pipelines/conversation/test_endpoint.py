@@ -299,3 +299,8 @@ def test_speech_and_silence_are_measured() -> None:
     assert endpointer.run_ms == 0, "what begins no speech is none"
     endpointer.hear(1.0, 30.0)
     assert (endpointer.run_ms, endpointer.silent_ms) == (WINDOW_MS, 0)
+
+
+def test_what_is_kept_before_a_turn_holds_its_prefix_its_onset_and_the_time_to_decide() -> None:
+    settings = EndpointSettings(prefix_ms=300, onset_ms=64)
+    assert settings.preroll_ms == 300 + 64 + 3 * WINDOW_MS

@@ -14,6 +14,7 @@ from pipelines.conversation.events import Command, Event
 from pipelines.conversation.machine import TurnMachine
 from pipelines.conversation.patience import Profile
 from pipelines.conversation.settings import TurnSettings
+from pipelines.strain import Strain
 from tests.pipelines.conversation.witness import Witness
 
 QUICK = EndpointSettings(
@@ -48,6 +49,9 @@ class AnyCall(RuleBasedStateMachine):
         self.seen = Witness()
         self.journal: list[tuple[Event, int, list[Command]]] = []
         self.connected = False
+        self.strain = Strain.NONE
+        self.spared: list[Command] = []
+        """What should have been left off under strain."""
         self.stirred_at = 0
         """The last sign that somebody is there, or was told something."""
 
@@ -56,6 +60,15 @@ class AnyCall(RuleBasedStateMachine):
         self.journal.append((event, self.now, commands))
         self.seen.see(event, commands, self.machine.settings)
         self.note_signs(event, commands)
+        self.spared += [command for command in commands if self.is_a_luxury(command)]
+
+    def is_a_luxury(self, command: Command) -> bool:
+        match command:
+            case events.Transcribe(purpose="partial"):
+                return self.strain >= Strain.NO_PARTIALS
+            case events.PrepareReply():
+                return self.strain >= Strain.NO_SPECULATION
+        return False
 
     def note_signs(self, event: Event, commands: list[Command]) -> None:
         match event:
@@ -178,6 +191,11 @@ class AnyCall(RuleBasedStateMachine):
         turns = replace(START, endpoint=endpoint, profile=profile)
         self.happen(events.SettingsChanged(replace(turns, **({off: False} if off else {}))))
 
+    @rule(strain=st.sampled_from([Strain.NONE, *Strain]))
+    def the_house_is_strained(self, strain: Strain) -> None:
+        self.strain = strain
+        self.happen(events.StrainChanged(strain))
+
     @rule(wait_ms=st.sampled_from([0, 10, 150, 300]))
     def the_timer_fires_too_early_or_too_late(self, wait_ms: int) -> None:
         self.now += wait_ms
@@ -258,6 +276,10 @@ class AnyCall(RuleBasedStateMachine):
         assert not self.seen.running & self.seen.outdated
         assert self.seen.partials_running <= {self.seen.speaking}
         assert max(self.seen.dropped_takes.values(), default=0) <= 1
+
+    @invariant()
+    def a_strained_house_is_asked_for_nothing_that_can_be_left_off(self) -> None:
+        assert self.spared == []
 
     @invariant()
     def every_reply_was_asked_for_by_words_or_by_the_client(self) -> None:
