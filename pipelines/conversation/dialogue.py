@@ -16,9 +16,6 @@ from engines.audio import Mark
 from engines.ports import Message, ToolCall
 from pipelines.conversation.heard import Span
 
-MS_PER_CHARACTER: Final = 60.0
-"""A lively speaker's pace. A phrase whose audio was cut off is taken to have lasted no less."""
-
 MOST_ITEMS: Final = 1_000
 MOST_CHARACTERS: Final = 1_000_000
 """Beyond, the oldest items are forgotten. No model reads as much, and an hour's call has less."""
@@ -94,11 +91,15 @@ class AgentItem:
         whole = not self.audio_ms or heard_ms >= self._end_of(self.spans[-1])
         self.heard_ms = None if whole else max(0.0, heard_ms)
 
+    def end_within(self, phrases: int, heard: Span) -> None:
+        """Behind so many phrases it ends with what was ``heard`` of the next: another item says the
+        rest. No later cut brings back words that are said there."""
+        self.spans[phrases:] = [heard]
+        self.heard_ms = None
+
     def _end_of(self, last: Span) -> float:
         """Where the audio of the last phrase ends, or would have ended."""
-        if self.status == "completed":
-            return last.end_ms
-        return max(last.end_ms, last.start_ms + MS_PER_CHARACTER * len(last.spoken or last.text))
+        return last.end_ms if self.status == "completed" else last.likely_end_ms
 
 
 @dataclass(slots=True)

@@ -26,6 +26,9 @@ LETTERS_PER_PAUSE: Final = 7
 """How long a voice pauses at punctuation. Of 1 to 12, this comes nearest to where hibari's words
 end: 0.11 s off on average, where letters alone are 0.18 s off. See ``loadtest.heard_bench``."""
 
+MS_PER_CHARACTER: Final = 60.0
+"""A lively speaker's pace. A phrase whose audio was cut off is taken to have lasted no less."""
+
 _PAUSE: Final = re.compile(r"[,;:.!?…—](?=\s|$)|[、。，！？]")
 _IDEOGRAM: Final = r"\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
 _WORD: Final = re.compile(rf"([{_IDEOGRAM}]|[^\s{_IDEOGRAM}]*[^\W_{_IDEOGRAM}])(?:[^\w\s]|_)*")
@@ -49,6 +52,11 @@ class Span:
     spoken: str = ""
     marks: list[Mark] = field(default_factory=list)
 
+    @property
+    def likely_end_ms(self) -> float:
+        """Where its audio would have ended, if it may not be all there."""
+        return max(self.end_ms, self.start_ms + MS_PER_CHARACTER * len(self.spoken or self.text))
+
     def sound(self, duration_ms: float, marks: Iterable[Mark] = ()) -> None:
         """It has so much more audio."""
         before_ms = self.end_ms - self.start_ms
@@ -67,6 +75,17 @@ class Span:
     def heard_spoken(self, heard_ms: float, end_ms: float) -> int:
         """How much of what is read aloud the whole words are that were heard by then."""
         return _whole_words(self.spoken or self.text, self._place(heard_ms, end_ms))
+
+    def until(self, heard_ms: float, end_ms: float) -> Span:
+        """The part of it that was heard by then, if its audio ends at ``end_ms``."""
+        known = self.heard_spoken(heard_ms, end_ms)
+        return Span(
+            self.heard_text(heard_ms, end_ms),
+            self.start_ms,
+            min(max(self.start_ms, heard_ms), self.end_ms),
+            self.spoken[:known],
+            [mark for mark in self.marks if mark.offset <= known],
+        )
 
     def _place(self, heard_ms: float, end_ms: float) -> float:
         """How far into what is read aloud."""

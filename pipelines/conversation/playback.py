@@ -15,6 +15,7 @@ from typing import Final, Protocol
 from engines.audio import Pcm
 from engines.ports import Usage
 from pipelines.conversation.events import Output, ReplyAudio, ReplyFinished
+from pipelines.conversation.heard import Span
 from pipelines.conversation.pulse import Pulse
 from pipelines.conversation.unheard import Unheard
 
@@ -112,9 +113,10 @@ class Playback:
         if self._held is None:
             self._send(output, now)
             return True
-        self._held.append(output)
         if isinstance(output, ReplyAudio):
             self._held_ms += output.pcm.duration_ms
+        if not (self._paused and self._unheard.keep(output)):
+            self._held.append(output)
         return True
 
     def release(self, epoch: int, now: float) -> None:
@@ -141,6 +143,11 @@ class Playback:
         self._start_over()
         self._held = [*rest, *(self._held or [])]
         self.release(epoch, now)
+
+    def cut(self, heard_ms: float) -> tuple[int, Span] | None:
+        """Where a paused reply was cut: behind so many phrases, and what was heard of the next;
+        None where all that was let out was heard."""
+        return self._unheard.cut(heard_ms)
 
     def has_more(self, heard_ms: float) -> bool:
         """A paused reply has something left to say behind so much of its audio."""

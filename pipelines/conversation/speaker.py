@@ -129,10 +129,13 @@ class Speaker:
     def resume(self, epoch: int) -> None:
         """Go on where the listener stopped hearing, by the client's word or else by the ledger."""
         self._paused = False
-        heard_ms = self._item.played_ms if self._item is not None else 0.0
+        item = self._item
+        heard_ms = item.played_ms if item is not None else 0.0
         if not self._playback.has_more(heard_ms):
             self._happen(ReplyEnded(epoch))
             return
+        if item is not None and (cut := self._playback.cut(heard_ms)) is not None:
+            item.end_within(*cut)
         self._item = None
         self._door.reply_started(epoch)
         self._playback.resume(epoch, heard_ms, self._now())

@@ -11,7 +11,7 @@ import pytest
 
 from engines.audio import Pcm
 from engines.ports import AsrRequest, SpeechRequest, Tool, ToolCallDelta, Transcript
-from engines.scripted import LlmOptions, ScriptedLlm, ScriptedTts, tokens_of
+from engines.scripted import LlmOptions, ScriptedLlm, ScriptedTts, TtsOptions, tokens_of
 from pipelines.conversation.dialogue import AgentItem, ToolCallItem, ToolResultItem
 from pipelines.conversation.events import ReplyAudio, ReplyText
 from pipelines.conversation.lines import LINES
@@ -148,6 +148,72 @@ async def test_what_the_client_says_was_heard_is_where_it_goes_on(story: Any) ->
     assert len(first.heard_text.split()) < 8
 
 
+async def interrupt_in_vain(line: Any, after_ms: int) -> None:
+    """Let a story be told, and say "mm-hm" to it."""
+    await line.take_turn()
+    await line.pause(after_ms)
+    await line.speak(400)
+    await line.pause(400)
+
+
+def told(line: Any) -> list[str]:
+    """What the model believes that its caller has heard."""
+    return " ".join(item.heard_text for item in replies(line)).split()
+
+
+@pytest.mark.parametrize("word_ms", [20, 75, 95])
+@pytest.mark.parametrize("after_ms", [300, 1_000, 2_150, 2_990])
+async def test_no_word_is_lost_or_said_twice_while_its_sound_is_still_being_made(
+    story: Any, word_ms: int, after_ms: int
+) -> None:
+    """Of a voice at any pace, some slower than speech (83 ms a word)."""
+    story.tts.engine = ScriptedTts(TtsOptions(item_delay_ms=word_ms * 40 / 83, start_delay_ms=150))
+    story.asr.engine = Hears("Tell me.", "Mm-hm.")
+    async with story.call() as line:
+        await interrupt_in_vain(line, after_ms)
+        await line.door.wait("reply_finished")
+        assert len(replies(line)) == 2
+        assert told(line) == STORY.split()
+
+
+@pytest.mark.parametrize("late_ms", [0, 300, 60_000])
+async def test_a_client_s_word_that_comes_too_late_adds_nothing_that_is_said_again(
+    story: Any, late_ms: int
+) -> None:
+    story.asr.engine = Hears("Tell me.", "Mm-hm.")
+    async with story.call() as line:
+        await interrupt_in_vain(line, 2_000)
+        first, _ = replies(line)
+        first.cut(first.audio_ms + late_ms)
+        await line.door.wait("reply_finished")
+        assert told(line) == STORY.split()
+
+
+async def test_a_client_s_word_that_comes_too_late_takes_away_what_was_missed(story: Any) -> None:
+    story.asr.engine = Hears("Tell me.", "Mm-hm.")
+    async with story.call() as line:
+        await interrupt_in_vain(line, 2_000)
+        first, second = replies(line)
+        known = first.heard_text.split()
+        first.cut(first.audio_ms - 300)
+        await line.door.wait("reply_finished")
+        heard = first.heard_text.split()
+    assert heard == known[: len(heard)]
+    assert 2 <= len(known) - len(heard) <= 5
+    assert second.heard_text.split() == STORY.split()[len(known) :], "it goes on where it did"
+
+
+async def test_a_written_reply_that_is_cut_in_vain_is_written_once(story: Any) -> None:
+    story.settings = replace(story.settings, spoken=False)
+    story.llm.engine = ScriptedLlm(LlmOptions(script=tokens_of(STORY), item_delay_ms=50))
+    story.asr.engine = Hears("Tell me.", "Mm-hm.")
+    async with story.call() as line:
+        await interrupt_in_vain(line, 1_000)
+        await line.door.wait("reply_finished")
+        assert len(replies(line)) == 2
+        assert told(line) == STORY.split()
+
+
 async def test_a_reply_that_is_cut_again_and_again_is_told_whole(story: Any) -> None:
     story.asr.engine = Hears("Tell me.", "Yeah.")
     async with story.call() as line:
@@ -157,8 +223,7 @@ async def test_a_reply_that_is_cut_again_and_again_is_told_whole(story: Any) -> 
             await line.speak(320)
         await line.pause(1_000)
         await line.door.wait("reply_finished")
-        told = " ".join(item.heard_text for item in replies(line))
-    assert told.split() == STORY.split()
+        assert told(line) == STORY.split()
 
 
 async def test_an_idle_caller_is_asked_and_the_call_ends(stage: Any) -> None:

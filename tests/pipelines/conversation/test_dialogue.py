@@ -9,7 +9,6 @@ from engines.ports import Message, ToolCall
 from pipelines.conversation.dialogue import (
     MOST_CHARACTERS,
     MOST_ITEMS,
-    MS_PER_CHARACTER,
     NO_RESULT,
     AgentItem,
     CallerItem,
@@ -21,7 +20,7 @@ from pipelines.conversation.dialogue import (
     ToolResultItem,
     UnknownItemError,
 )
-from pipelines.conversation.heard import Span
+from pipelines.conversation.heard import MS_PER_CHARACTER, Span
 
 LONG = "x" * (MOST_CHARACTERS - 100)
 
@@ -292,6 +291,20 @@ def test_a_phrase_whose_audio_was_cut_off_counts_by_a_speakers_pace() -> None:
     item.cut(8 * MS_PER_CHARACTER)
     item.status = "incomplete"
     assert item.heard_text == "one two"
+
+
+def test_what_another_item_goes_on_with_no_cut_brings_back() -> None:
+    item = AgentItem("a", spoken=True)
+    for text in ("One two.", " Three four.", " Five six."):
+        item.say(text)
+        item.sound(1_000)
+    item.cut(1_500)
+    item.end_within(1, item.spans[1].until(1_500, 2_000))
+    assert item.heard_text == item.text == "One two. Three"
+    item.cut(2_500)
+    assert item.heard_text == "One two. Three"
+    item.cut(300)
+    assert item.heard_text == "One"
 
 
 def test_a_reply_in_text_cannot_be_unheard() -> None:

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from engines.audio import Pcm
 from engines.ports import Usage
+from pipelines.conversation.dialogue import AgentItem
 from pipelines.conversation.echo import EchoGuard
 from pipelines.conversation.events import Output, ReplyAudio, ReplyFinished, ReplyText
 from pipelines.conversation.playback import Playback
@@ -105,6 +106,71 @@ def test_a_second_pause_keeps_what_the_first_has_kept() -> None:
     playback.resume(1, 0, 0)
     listener.listen(100)
     assert listener.heard[FADED:] == list(range(FADED, 100))
+
+
+class Remembering:
+    """What a speaker keeps of a reply's words, an item for each time that it goes on."""
+
+    def __init__(self) -> None:
+        self.playback = Playback(self.take, EchoGuard())
+        self.items = [AgentItem("0", spoken=True)]
+
+    def take(self, output: Output) -> None:
+        if isinstance(output, ReplyText):
+            self.items[-1].say(output.text)
+        elif isinstance(output, ReplyAudio):
+            self.items[-1].sound(output.pcm.duration_ms)
+
+    def cut(self, now: float) -> None:
+        self.playback.pause(1, now)
+        self.items[-1].cut(self.playback.heard_ms(now))
+        self.items[-1].status = "incomplete"
+
+    def go_on(self, now: float) -> None:
+        heard_ms = self.items[-1].played_ms
+        if cut := self.playback.cut(heard_ms):
+            self.items[-1].end_within(*cut)
+        self.items.append(AgentItem("next", spoken=True))
+        self.playback.resume(1, heard_ms, now)
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("phrase"), st.integers(1, 6)),
+            st.tuples(st.just("audio"), st.integers(1, 500)),
+            st.tuples(st.just("listen"), st.integers(1, 900)),
+            st.tuples(st.just("cut"), st.integers(0, 300)),
+            st.tuples(st.just("go on"), st.integers(0, 300)),
+        ),
+        max_size=80,
+    )
+)
+def test_whatever_is_cut_its_words_are_remembered_once_and_in_order(
+    steps: list[tuple[str, int]],
+) -> None:
+    speaker, now, words, away = Remembering(), 0.0, 0, False
+    playback = speaker.playback
+    playback.begin(1, held=False)
+    for what, size in steps:
+        if what == "phrase":
+            playback.put(ReplyText(1, "".join(f" w{words + n}" for n in range(size))), now)
+            playback.put(piece(0, 10), now)
+            words += size
+        elif what == "audio":
+            playback.put(piece(0, size), now)
+        elif what == "listen":
+            now += size
+        elif what == "cut" and not away:
+            speaker.cut(now)
+            away = True
+        elif what == "go on" and away:
+            speaker.go_on(now)
+            away = False
+    if away:
+        speaker.go_on(now)
+    told = "".join(f" {item.heard_text}" for item in speaker.items if item.spans).split()
+    assert told == [f"w{n}" for n in range(words)]
 
 
 @given(

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from engines.audio import Mark, Pcm
 from engines.ports import Usage
 from pipelines.conversation.events import Output, ReplyAudio, ReplyFinished, ReplyText
+from pipelines.conversation.heard import Span
 from pipelines.conversation.unheard import Unheard
 
 RATE = 1_000
@@ -28,6 +29,11 @@ def said(*phrases: tuple[str, list[int]]) -> Unheard:
         for size in sizes:
             unheard.note(ReplyAudio(1, ramp(place, size)))
             place += size
+    return unheard
+
+
+def finished(unheard: Unheard) -> Unheard:
+    unheard.note(ReplyFinished(1, Usage()))
     return unheard
 
 
@@ -60,12 +66,25 @@ def test_a_phrase_that_was_cut_goes_on_with_its_next_word() -> None:
 
 
 def test_all_heard_leaves_nothing() -> None:
-    assert said(*TWO).rest(1, 300) == []
-    assert Unheard().rest(1, 0) == []
+    unheard = finished(said(*TWO))
+    assert unheard.rest(1, 300) == []
+    assert unheard.cut(300) is None
+    assert finished(Unheard()).rest(1, 0) == []
 
 
 def test_a_phrase_that_has_no_audio_yet_is_left_to_come() -> None:
-    assert said(("one", [100]), (" two", [])).rest(1, 100) == []
+    unheard = said(("one", [100]), (" two", []))
+    assert texts(unheard.rest(1, 100)) == ["two"]
+    assert unheard.cut(100) == (1, Span("", 100, 100))
+
+
+def test_a_phrase_whose_audio_is_still_being_made_lasts_as_long_as_one_speaks() -> None:
+    unheard = said(("one two three four five", [300]))
+    assert texts(unheard.rest(1, 300)) == ["two three four five"]
+    assert unheard.cut(300) == (0, Span("one", 0, 300))
+    unheard.note(ReplyAudio(1, ramp(1_300, 1_700)))
+    assert texts(unheard.rest(1, 1_000)) == ["three four five"]
+    assert texts(finished(unheard).rest(1, 1_999)) == ["five"]
 
 
 def test_what_is_forgotten_is_over() -> None:
@@ -74,6 +93,28 @@ def test_what_is_forgotten_is_over() -> None:
     assert texts(unheard.rest(1, 0)) == ["five six"]
     unheard.forget(9_000)
     assert texts(unheard.rest(1, 0)) == ["five six"], "the last may still be cut by the client"
+
+
+def test_what_is_made_while_the_reply_is_silent_is_kept_with_the_phrases() -> None:
+    unheard = said(("one two", [100]))
+    assert unheard.keep(ReplyAudio(1, ramp(1_100, 100)))
+    assert unheard.keep(ReplyText(1, " three"))
+    assert not unheard.keep(ReplyFinished(1, Usage())), "it comes last"
+    assert unheard.cut(150) == (0, Span("one", 0, 150))
+    assert samples(unheard.rest(1, 150))[FADED:] == list(range(1_150 + FADED, 1_200))
+    unheard.forget(250)
+    assert unheard.cut(250) is None
+    assert finished(said(*TWO)).cut(270) == (1, Span(" five", 200, 270))
+    unheard.note(ReplyText(1, " four"))
+    assert unheard.cut(250) == (2, Span("", 200, 200))
+
+
+def test_mere_text_is_never_cut() -> None:
+    unheard = Unheard()
+    unheard.note(ReplyText(1, "Just"))
+    assert not unheard.keep(ReplyText(1, " text."))
+    assert unheard.rest(1, 0) == []
+    assert unheard.cut(0) is None
 
 
 def test_what_is_no_sound_and_no_words_leaves_nothing() -> None:
