@@ -16,13 +16,13 @@ from starlette.responses import JSONResponse
 
 from pipelines.conversation.call import Call, open_call
 from voice.auth import is_foreign_page, may_enter, presented_key
+from voice.call_metrics import CallMetrics
 from voice.doors.outbox import Outbox, SlowClientError
 from voice.doors.realtime_listener import RealtimeListener
 from voice.doors.realtime_settings import call_settings, first_session
 from voice.doors.realtime_teller import RealtimeTeller
 from voice.doors.voicing import rate_of
 from voice.house import House
-from voice.metrics import CallMetrics
 from voice.socket import CallSocket
 from voice.wire.realtime_objects import RealtimeConversation
 from voice.wire.realtime_server import ConversationCreatedEvent, SessionCreatedEvent
