@@ -286,7 +286,8 @@ class Load:
 
     ``slots``: requests it serves at once, 0 where there is no bound; ``busy``: those open now.
     ``speaking``: streams that its next batch waits for; ``batch``: rows of the last one, which
-    took ``step_ms``. ``queued``: items that wait.
+    took ``step_ms``. ``queued``: items that wait; the oldest of those that a caller waits for has
+    waited ``oldest_ms`` (files and what is read ahead may wait for long).
     """
 
     slots: int = 0
@@ -295,6 +296,7 @@ class Load:
     batch: int = 0
     step_ms: float = 0.0
     queued: int = 0
+    oldest_ms: float = 0.0
 
 
 @runtime_checkable

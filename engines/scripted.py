@@ -10,17 +10,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
+from engines.asr.slots import Slots
 from engines.audio import Pcm
 from engines.ports import (
     AsrRequest,
     ChatRequest,
     Delta,
     EngineError,
+    Load,
+    Priority,
     SpeechRequest,
     TextDelta,
     ToolCallDelta,
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
     from engines.models import ModelStore
 
 ScriptItem: TypeAlias = str | ToolCallDelta
-Request = TypeVar("Request")
+Request = TypeVar("Request", AsrRequest, ChatRequest, SpeechRequest)
 Item = TypeVar("Item")
 
 RATE: Final = 24_000
@@ -45,6 +48,9 @@ SENTENCES: Final = (
     " Each of them has twelve words and takes one second to say.",
     " Nothing in here thinks, so all you measure is the server itself.",
 )
+
+
+_MOST_WAITING: Final = 10_000
 
 
 def tokens_of(text: str) -> tuple[str, ...]:
@@ -69,7 +75,11 @@ TONE: Final = _tone()
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """When items come, and what goes wrong.
+    """When items come, what they cost, and what goes wrong.
+
+    Delays run side by side, however many requests there are. ``work_ms`` is what each item takes of
+    the one device that all requests share, the most urgent first: what makes an engine slower
+    the more callers it has.
 
     ``fail_code``: the EngineError code to fail with, after ``fail_after`` items (0: as soon as
     it is opened), the first ``fail_times`` requests only (0: every one). ``hang_after``: items
@@ -78,6 +88,7 @@ class Pace:
 
     start_delay_ms: float = 0.0
     item_delay_ms: float = 0.0
+    work_ms: float = 0.0
     fail_code: str = ""
     fail_after: int = 0
     fail_times: int = 0
@@ -111,12 +122,18 @@ class Scripted(Generic[Request, Item]):
         self._name = name
         self._pace = pace
         self._failures = 0
+        self._busy = 0
+        self._device = Slots(name, 1, _MOST_WAITING)
 
     async def warm_up(self) -> None:
         """Nothing to load."""
 
     async def close(self) -> None:
         """Nothing to free."""
+
+    def load(self) -> Load:
+        """Requests that are open, and items that wait for the device."""
+        return replace(self._device.load(), slots=0, busy=self._busy)
 
     def open(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[Item]]:
         """Start the script. Raises EngineError where the options say so."""
@@ -131,13 +148,17 @@ class Scripted(Generic[Request, Item]):
         fails = self._takes_a_failure()
         if fails and self._pace.fail_after == 0:
             raise self._failure()
-        items = self._play(self.script(request), fails)
+        items = self._play(self.script(request), fails, request.priority)
+        self._busy += 1
         try:
             yield items
         finally:
+            self._busy -= 1
             await items.aclose()
 
-    async def _play(self, script: Iterable[Item], fails: bool) -> AsyncGenerator[Item, None]:
+    async def _play(
+        self, script: Iterable[Item], fails: bool, priority: Priority
+    ) -> AsyncGenerator[Item, None]:
         pace = self._pace
         delay = pace.item_delay_ms / 1000
         if pace.start_delay_ms:
@@ -145,6 +166,9 @@ class Scripted(Generic[Request, Item]):
         given = 0
         for item in script:
             await self._go_wrong(given, fails)
+            if pace.work_ms:
+                async with self._device.hold(priority):
+                    await asyncio.sleep(pace.work_ms / 1000)
             await asyncio.sleep(delay)
             yield item
             given += 1

@@ -123,6 +123,8 @@ class Runtime:
         self._arguments = arguments
         self._stall_s = stall_s
         self._open = 0
+        self._mute: dict[int, float] = {}
+        """Requests that nothing has come of yet, and since when."""
         self._api: Any = None
         self._llm: Any = None
         self._death = ""
@@ -165,7 +167,10 @@ class Runtime:
     def load(self) -> Load:
         """Requests that are open, and those of them that wait for a slot."""
         busy = min(self._open, self._slots)
-        return Load(slots=self._slots, busy=busy, queued=self._open - busy)
+        queued, oldest_ms = self._open - busy, 0.0
+        if queued and self._mute:  # nobody but the engine knows who has a slot
+            oldest_ms = (asyncio.get_running_loop().time() - min(self._mute.values())) * 1000.0
+        return Load(slots=self._slots, busy=busy, queued=queued, oldest_ms=oldest_ms)
 
     def open(
         self, inputs: Inputs, sampling: Any
@@ -180,11 +185,13 @@ class Runtime:
     ) -> AsyncGenerator[AsyncIterator[Written], None]:
         result = self._submit(self.llm, inputs, sampling)
         self._open += 1
+        self._mute[id(result)] = asyncio.get_running_loop().time()
         try:
             async with aclosing(self._read(result)) as answer:
                 yield answer
         finally:
             self._open -= 1
+            self._mute.pop(id(result), None)
             if not (result.finished or self._death):
                 # It may have died this moment: then nothing is left to abort.
                 with contextlib.suppress(Exception):
@@ -203,6 +210,7 @@ class Runtime:
         finish = ""
         while not finish:
             await self._step(steps)
+            self._mute.pop(id(result), None)
             output = result.outputs[0]
             finish = output.finish_reason or ""
             if finish not in ("", "stop", "length"):

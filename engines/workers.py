@@ -12,14 +12,15 @@ import asyncio
 import heapq
 import itertools
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
-from engines.ports import EngineError, Priority
+from engines.ports import EngineError, Load, Priority
 
 T = TypeVar("T")
-Job = tuple[int, int, "Future[Any]", Callable[[], Any]]
+Job = tuple[int, int, "Future[Any]", Callable[[], Any], float]
 
 
 class Workers:
@@ -39,6 +40,7 @@ class Workers:
         self._arrivals = itertools.count()
         self._changed = threading.Condition()
         self._closed = False
+        self._busy = 0
         self._threads = [
             threading.Thread(target=self._work, name=f"{name}-{index}", daemon=True)
             for index in range(count)
@@ -67,13 +69,22 @@ class Workers:
         stream.follow(self._submit(priority, lambda: stream.pump(fn)))
         return stream
 
+    def load(self) -> Load:
+        """What runs, and what waits. No bound: whatever comes has a place in the queue."""
+        with self._changed:
+            waiting = [job for job in self._waiting if not job[2].cancelled()]
+            busy = self._busy
+        since = [job[4] for job in waiting if job[0] < Priority.BATCH]
+        oldest_ms = (time.monotonic() - min(since)) * 1000.0 if since else 0.0
+        return Load(busy=busy, queued=len(waiting), oldest_ms=oldest_ms)
+
     def close(self) -> None:
         """Fail what still waits and let the threads end after their present call."""
         with self._changed:
             self._closed = True
             abandoned, self._waiting = self._waiting, []
             self._changed.notify_all()
-        for _, _, future, _ in abandoned:
+        for _, _, future, _, _ in abandoned:
             if future.set_running_or_notify_cancel():
                 future.set_exception(self._refusal("was closed while the call waited"))
 
@@ -96,7 +107,8 @@ class Workers:
                 raise self._refusal(
                     f"{self._capacity} calls wait already: try again later, or admit fewer callers"
                 )
-            heapq.heappush(self._waiting, (priority, next(self._arrivals), future, call))
+            job = (priority, next(self._arrivals), future, call, time.monotonic())
+            heapq.heappush(self._waiting, job)
             self._changed.notify()
         return future
 
@@ -110,14 +122,21 @@ class Workers:
     def _next(self) -> Job | None:
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._closed)
+            self._busy += bool(self._waiting)
             return heapq.heappop(self._waiting) if self._waiting else None
+
+    def _done(self) -> None:
+        with self._changed:
+            self._busy -= 1
 
     def _work(self) -> None:
         while (job := self._next()) is not None:
-            _, _, future, call = job
+            _, _, future, call, _ = job
             if not future.set_running_or_notify_cancel():
+                self._done()
                 continue
             result, error = self._outcome(call)
+            self._done()
             del job, call  # the awaiter may free the model next: not here, where nobody waits
             if error is None:
                 future.set_result(result)

@@ -24,12 +24,14 @@ class Slots:
         self._capacity = capacity
         self._busy = 0
         self._arrivals = itertools.count()
-        self._waiting: list[tuple[Priority, int, asyncio.Future[None]]] = []
+        self._waiting: list[tuple[Priority, int, asyncio.Future[None], float]] = []
 
     def load(self) -> Load:
         """How many slots there are, how many are held, and how many wait for one."""
-        queued = sum(1 for _, _, turn in self._waiting if not turn.done())
-        return Load(slots=self._count, busy=self._busy, queued=queued)
+        waiting = [waiter for waiter in self._waiting if not waiter[2].done()]
+        since = [since for priority, _, _, since in waiting if priority < Priority.BATCH]
+        oldest_ms = (asyncio.get_running_loop().time() - min(since)) * 1000.0 if since else 0.0
+        return Load(slots=self._count, busy=self._busy, queued=len(waiting), oldest_ms=oldest_ms)
 
     @asynccontextmanager
     async def hold(self, priority: Priority) -> AsyncIterator[None]:
@@ -45,8 +47,9 @@ class Slots:
             self._busy += 1
             return
         self._make_room(priority)
-        turn = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._waiting, (priority, next(self._arrivals), turn))
+        loop = asyncio.get_running_loop()
+        turn = loop.create_future()
+        heapq.heappush(self._waiting, (priority, next(self._arrivals), turn, loop.time()))
         try:
             await turn
         except asyncio.CancelledError:

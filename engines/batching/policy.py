@@ -88,6 +88,11 @@ class BatchPolicy(Generic[Item]):
             self._tightest = deadline
         return self._tickets
 
+    @property
+    def oldest_at(self) -> float | None:
+        """When the item arrived that has waited longest; None where none waits."""
+        return next((arrival for _, arrival, _ in self._waiting.values()), None)
+
     def cancel(self, ticket: int) -> None:
         """Take an item back: nobody waits for it any more. One that has run is let be."""
         if self._waiting.pop(ticket, None) is not None:

@@ -73,6 +73,7 @@ class BatchRunner(Generic[Item, Out]):
             batch=self._batch,
             step_ms=self._step_ms,
             queued=len(self._schedule),
+            oldest_ms=self._schedule.oldest_ms,
         )
 
     def close(self) -> None:

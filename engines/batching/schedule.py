@@ -42,6 +42,12 @@ class BatchSchedule(Generic[Item]):
     def __len__(self) -> int:
         return len(self._policy)
 
+    @property
+    def oldest_ms(self) -> float:
+        """How long the item has waited that has waited longest."""
+        oldest_at = self._policy.oldest_at
+        return 0.0 if oldest_at is None else now_ms() - oldest_at
+
     def add(self, item: Item, deadline_ms: float = float("inf")) -> int:
         """Queue an item that is of use until ``deadline_ms`` of the loop's clock. Gives a ticket
         by which it can be cancelled."""

@@ -18,7 +18,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from engines.llm.window import recent
-from engines.ports import ChatRequest, Delta, EngineError, Message, Priority, TextDelta, Usage
+from engines.ports import (
+    ChatRequest,
+    Delta,
+    EngineError,
+    Load,
+    Message,
+    Priority,
+    TextDelta,
+    Usage,
+)
 from engines.workers import Workers
 
 if TYPE_CHECKING:
@@ -103,6 +112,10 @@ class SmolLm2:
         await self._workers.run(Priority.FINAL, last.clear)
         self._workers.close()
         await self._workers.wait_closed()
+
+    def load(self) -> Load:
+        """Answers that are written now, and those that wait for a slot."""
+        return self._workers.load()
 
     def open(self, request: ChatRequest) -> AbstractAsyncContextManager[AsyncIterator[Delta]]:
         """Answer ``request`` as the model's temperature has it.

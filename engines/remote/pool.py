@@ -138,6 +138,7 @@ class EnginePool:
             batch=sum(load.batch for load in loads),
             step_ms=max((load.step_ms for load in loads), default=0.0),
             queued=sum(load.queued for load in loads),
+            oldest_ms=max((load.oldest_ms for load in loads), default=0.0),
         )
 
     @property

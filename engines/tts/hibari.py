@@ -20,7 +20,7 @@ import numpy as np
 
 from engines.audio import Mark, Pcm
 from engines.models import verify_file
-from engines.ports import EngineError, Priority, SpeechRequest
+from engines.ports import EngineError, Load, Priority, SpeechRequest
 from engines.tts.silence import pause_after, sounding, trim
 from engines.workers import Workers
 
@@ -85,6 +85,10 @@ class Hibari:
         self._workers.close()
         await self._workers.wait_closed()
         self._model = None
+
+    def load(self) -> Load:
+        """Phrases that are spoken now, and those that wait for a thread."""
+        return self._workers.load()
 
     def open(self, request: SpeechRequest) -> AbstractAsyncContextManager[AsyncIterator[Pcm]]:
         """Speak: one Pcm for each sentence, none for what cannot be spoken.

@@ -13,7 +13,9 @@ from engines.ports import (
     AsrRequest,
     ChatRequest,
     EngineError,
+    Load,
     Message,
+    Priority,
     SpeechRequest,
     TextDelta,
     ToolCallDelta,
@@ -67,6 +69,38 @@ async def test_llm_calls_a_tool_then_answers_its_result():
     assert await all_of(llm, QUESTION) == [TextDelta("Wait."), call, Usage(1, 2, 0, "tool_calls")]
     result = Message("tool", "sun", tool_call_id="call_1")
     assert await all_of(llm, ChatRequest((result,))) == [TextDelta("Sunny."), Usage(1, 1)]
+
+
+@pytest.mark.virtual_clock
+async def test_work_is_shared_by_all_requests_the_most_urgent_first():
+    tts, loop = ScriptedTts(TtsOptions(work_ms=10)), asyncio.get_running_loop()
+    began, ended = loop.time(), {}
+
+    async def speak(name, priority):
+        async with tts.open(SpeechRequest("one two three", priority=priority)) as chunks:
+            async for _ in chunks:
+                pass
+        ended[name] = round(1000 * (loop.time() - began))
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(speak("guess", Priority.SPECULATIVE))
+        group.create_task(speak("first", Priority.FINAL))
+        group.create_task(speak("second", Priority.FINAL))
+        await asyncio.sleep(0.035)
+        load = tts.load()
+        assert (load.slots, load.busy, load.queued) == (0, 3, 2)
+        assert load.oldest_ms == pytest.approx(25), "the guess had one item and waits since"
+    chunks = 7
+    assert ended == {"first": 10 * 2 * chunks, "second": 10 * 2 * chunks + 10, "guess": 210}
+    assert tts.load() == Load()
+
+
+async def test_without_work_nothing_waits_for_the_device():
+    tts = ScriptedTts(TtsOptions(item_delay_ms=1))
+    async with tts.open(SpeechRequest("hello")) as chunks:
+        await anext(chunks)
+        assert tts.load() == Load(busy=1)
+    assert tts.load() == Load()
 
 
 @pytest.mark.parametrize("phrases", [1, 2, 3, 4, 6, 12])

@@ -5,7 +5,7 @@ from contextlib import aclosing
 
 import pytest
 
-from engines.ports import EngineError, Priority
+from engines.ports import EngineError, Load, Priority
 from engines.workers import Workers
 
 
@@ -63,6 +63,28 @@ async def test_the_most_urgent_goes_first_and_equals_keep_their_order(workers):
         await settle()
         gate.open()
     assert order == ["first final", "second final", "guess", "partial", "file"]
+
+
+async def test_it_tells_what_runs_what_waits_and_for_how_long(workers):
+    gate = Gate()
+    assert workers.load() == Load()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(workers.run(Priority.FINAL, gate))
+        await gate.wait_entered()
+        group.create_task(workers.run(Priority.BATCH, int))
+        await settle()
+        assert workers.load() == Load(busy=1, queued=1), "a file is never late"
+        group.create_task(workers.run(Priority.PARTIAL, int))
+        gone = group.create_task(workers.run(Priority.FINAL, int))
+        await settle()
+        load = workers.load()
+        assert (load.busy, load.queued) == (1, 3)
+        assert 0 < load.oldest_ms < 60_000
+        gone.cancel()
+        await settle()
+        assert workers.load().queued == 2
+        gate.open()
+    assert workers.load() == Load(), "who was cancelled does not count as one who runs"
 
 
 async def test_a_call_cancelled_while_it_waits_never_runs(workers):

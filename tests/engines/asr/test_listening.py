@@ -290,7 +290,9 @@ async def test_as_many_clips_are_heard_at_once_as_there_are_slots_finals_before_
     )
     await asyncio.sleep(1)
     assert chorus.begun == [300, 400]
-    assert asr.load() == Load(slots=2, busy=2, queued=3)
+    load = asr.load()
+    assert (load.slots, load.busy, load.queued) == (2, 2, 3)
+    assert load.oldest_ms == pytest.approx(1_000)
     for milliseconds in (300, 400, 600, 700, 500):
         chorus.free.setdefault(16 * milliseconds, asyncio.Event()).set()
     heard = [(await task).text for task in tasks]

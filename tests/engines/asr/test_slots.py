@@ -55,7 +55,10 @@ async def test_it_tells_how_many_are_inside_and_how_many_wait():
     slots = Slots("asr", 2)
     crowd = Crowd(slots)
     tasks = [await crowd.come(name, Priority.FINAL) for name in "abc"]
-    assert slots.load() == Load(slots=2, busy=2, queued=1)
+    await asyncio.sleep(0.499)
+    load = slots.load()
+    assert (load.slots, load.busy, load.queued) == (2, 2, 1)
+    assert load.oldest_ms == pytest.approx(500)
     tasks[2].cancel()
     await asyncio.sleep(0.001)
     assert slots.load() == Load(slots=2, busy=2, queued=0)
@@ -63,6 +66,19 @@ async def test_it_tells_how_many_are_inside_and_how_many_wait():
     assert slots.load() == Load(slots=2, busy=1, queued=0)
     await crowd.go("b")
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_files_may_wait_for_long_and_nobody_is_late():
+    slots = Slots("asr", 1)
+    crowd = Crowd(slots)
+    tasks = [await crowd.come("inside", Priority.FINAL), await crowd.come("file", Priority.BATCH)]
+    await asyncio.sleep(60)
+    tasks.append(await crowd.come("partial", Priority.PARTIAL))
+    load = slots.load()
+    assert (load.queued, load.oldest_ms) == (2, pytest.approx(1, abs=0.1))
+    for name in ("inside", "partial", "file"):
+        await crowd.go(name)
+    await asyncio.gather(*tasks)
 
 
 async def test_when_the_room_is_full_the_least_urgent_is_refused_whoever_came_first():

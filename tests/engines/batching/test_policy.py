@@ -154,6 +154,18 @@ def test_what_has_run_cannot_be_cancelled() -> None:
     assert one.take(now=1) == ["b"]
 
 
+def test_it_knows_since_when_the_oldest_waits() -> None:
+    policy: BatchPolicy[str] = BatchPolicy(max_batch=4, window_ms=15)
+    assert policy.oldest_at is None
+    first = policy.add("a", now=10, deadline=90)
+    policy.add("b", now=12, deadline=20)
+    assert policy.oldest_at == 10
+    policy.cancel(first)
+    assert policy.oldest_at == 12
+    policy.drain()
+    assert policy.oldest_at is None
+
+
 def test_draining_gives_what_waits_as_it_came() -> None:
     three = policy(expected=3)
     three.add("a", now=0, deadline=9)

@@ -136,6 +136,19 @@ async def test_what_it_is_doing_can_be_read(
     assert load.step_ms > 0
 
 
+@on_the_virtual_clock
+async def test_it_tells_how_long_the_oldest_item_has_waited(device: Doubling) -> None:
+    runner = runner_of(device, expected=3)
+    assert runner.load().oldest_ms == 0
+    first = asyncio.ensure_future(runner.submit(1))
+    await asyncio.sleep(0.005)
+    second = asyncio.ensure_future(runner.submit(2))
+    await asyncio.sleep(0.004)
+    assert runner.load().oldest_ms == pytest.approx(9)
+    await asyncio.gather(first, second)
+    assert runner.load().oldest_ms == 0
+
+
 # --- cancelled ------------------------------------------------------------------------------
 
 

@@ -119,11 +119,11 @@ async def test_who_is_in_no_call_goes_where_least_is_open(house, tap):
 
 async def test_the_load_of_a_pool_is_the_sum_of_its_processes(house, tap, eventually):
     engines = [tap(), tap()]
-    engines[0].load = lambda: Load(4, 2, 1, 3, 5.0, 6)
-    engines[1].load = lambda: Load(8, 1, 1, 2, 9.0, 0)
+    engines[0].load = lambda: Load(4, 2, 1, 3, 5.0, 6, 80.0)
+    engines[1].load = lambda: Load(8, 1, 1, 2, 9.0, 0, 20.0)
     pool, _ = await serve(house, "tts", *engines)
     assert pool.load().slots == 12  # from the first moment on
-    await eventually(lambda: pool.load() == Load(12, 3, 2, 5, 9.0, 6))
+    await eventually(lambda: pool.load() == Load(12, 3, 2, 5, 9.0, 6, 80.0))
     assert isinstance(pool, Measured)
     engines[1].load = Load
     await eventually(lambda: pool.load().slots == 0)  # one without a bound: none at all

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from engines.audio import Pcm
-from engines.ports import EngineError, SpeechRequest
+from engines.ports import EngineError, Load, SpeechRequest
 from engines.tts import hibari as plugin
 from engines.tts.hibari import Options
 
@@ -172,6 +172,12 @@ async def test_hibari_speaks_digits_markup_and_foreign_letters_somehow():
             ]
         )
     assert all(chunks for chunks in spoken)
+
+
+async def test_hibari_says_how_many_phrases_wait_and_bounds_nobody():
+    voice = plugin.create(Options(), None)
+    assert voice.load() == Load()
+    await voice.close()
 
 
 async def test_hibari_that_is_not_warm_is_unavailable():
