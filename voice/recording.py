@@ -22,6 +22,7 @@ import numpy as np
 import soxr
 
 from engines.audio import Pcm, Samples
+from pipelines.speaking.loudness import fade_out
 from voice.disk import Disk, DiskFile, create
 
 RATE: Final = 16_000
@@ -96,14 +97,16 @@ class Tracks:
         self._pieces.append(Piece(pcm, at_ms - self._began_ms))
 
     def flushed(self, now_ms: float) -> None:
-        """The listener has thrown away what was not heard by now."""
+        """The listener has thrown away what was not heard by now. The cut fades: whoever listens
+        to the recording wants no click."""
         now_ms -= self._began_ms
         while self._pieces and self._pieces[-1].at_ms >= now_ms:
             self._pieces.pop()
         if self._pieces:
             last = self._pieces[-1]
             heard = round((now_ms - last.at_ms) * last.pcm.rate / 1000)
-            self._pieces[-1] = Piece(Pcm(last.pcm.samples[:heard], last.pcm.rate), last.at_ms)
+            if heard < len(last.pcm):
+                self._pieces[-1] = Piece(fade_out(last.pcm.part(0, heard)), last.at_ms)
 
     def settle(self, now: float) -> Settled:
         """What has happened longer than ``SETTLE_MS`` ago."""

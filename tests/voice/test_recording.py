@@ -135,6 +135,22 @@ def test_what_the_listener_threw_away_was_never_heard() -> None:
     ]
 
 
+def test_a_cut_fades_and_what_was_not_cut_does_not() -> None:
+    tracks, loud = Tracks(0.0), Pcm(np.full(4_800, 10_000, np.int16), 24_000)
+    tracks.sounded(loud, 0.0)
+    tracks.sounded(loud, 200.0)
+    tracks.flushed(300.0)
+    tracks.flushed(310.0)
+    tracks.sounded(loud, 500.0)
+    tracks.flushed(700.0)
+    whole, cut, last = (piece.pcm.samples for piece in tracks.finish(5_000.0).agent)
+    assert (whole == 10_000).all()
+    assert (last == 10_000).all()
+    assert (cut[:-120] == 10_000).all()
+    assert (np.diff(cut[-120:].astype(int)) < 0).all()
+    assert cut[-1] < 10
+
+
 def test_a_flush_leaves_alone_what_was_heard_long_ago() -> None:
     tracks = Tracks(0.0)
     tracks.flushed(10.0)
