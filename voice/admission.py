@@ -188,6 +188,10 @@ class Admission:
         """Calls that a tenant has."""
         return self._used[_group(tenant)]
 
+    def by_tenant(self) -> Mapping[str, int]:
+        """Calls of everyone who is known by name."""
+        return {name: self.used(name) for name in (*self._tenants, DEFAULT_TENANT)}
+
     def slots(self) -> Iterator[tuple[str, int, int]]:
         """Name, number and leased ones of all slots that are counted: ``calls``, and engines."""
         yield "calls", self._room.most, self.calls
@@ -349,24 +353,15 @@ def _groups(caller: Caller) -> tuple[str, ...]:
     return (_group(caller.tenant), _PHONE) if caller.phone else (_group(caller.tenant),)
 
 
-def fault_of(settings: AdmissionSettings, tenants: Mapping[str, TenantSettings]) -> str:
-    """What is wrong with these settings together, empty where nothing is. No key is named."""
+def fault_of_shares(settings: AdmissionSettings, tenants: Mapping[str, TenantSettings]) -> str:
+    """What is wrong with these settings together, empty where nothing is."""
     total = settings.phone_share + sum(tenant.share for tenant in tenants.values())
     if total > 1 + 1e-9:
         return (
             f"admission.phone_share and the shares of all tenants come to {total:g}:"
             " together they can be 1 at most"
         )
-    owners: dict[str, str] = {}
-    for name, tenant in tenants.items():
-        where = f"tenants.{name}"
+    for name in tenants:
         if not _NAME.fullmatch(name):
-            return f"{where}: a tenant's name has 1 to 40 letters, digits, - and _"
-        if not tenant.keys and name != DEFAULT_TENANT:
-            return f"{where}.keys: there is none, so nobody is this tenant: give it one"
-        for key in tenant.keys:
-            if not key.strip():
-                return f"{where}.keys: one of them is empty, and would open to everyone"
-            if owners.setdefault(key, name) != name:
-                return f"{where}.keys: {owners[key]} has one of them: a key is of one tenant"
+            return f"tenants.{name}: a tenant's name has 1 to 40 letters, digits, - and _"
     return ""

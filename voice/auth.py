@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
+from voice.admission import DEFAULT_TENANT
+
 KEY_SUBPROTOCOL: Final = "openai-insecure-api-key."
 """How a browser, which cannot set headers on a WebSocket, sends its key."""
 
@@ -23,13 +25,35 @@ def presented_key(headers: Mapping[str, str], subprotocols: Iterable[str] = ()) 
     return ""
 
 
-def may_enter(key: str, keys: Sequence[str]) -> bool:
-    """Whether this is one of our keys; anyone may enter where there are none. Every key is
-    compared, each in constant time, so that an answer's time tells nothing."""
-    if not keys:
-        return True
-    matches = [hmac.compare_digest(key.encode(), known.encode()) for known in keys]
-    return any(matches)
+def tenant_of(key: str, keys: Mapping[str, Sequence[str]]) -> str | None:
+    """Whose key this is, None if it is nobody's; ``keys`` by the tenant's name. Where there are no
+    keys, anyone may enter. Every key is compared, each in constant time, so that an answer's time
+    tells nothing."""
+    if not any(keys.values()):
+        return DEFAULT_TENANT
+    given = key.encode()
+    owners = [
+        name
+        for name, known in keys.items()
+        for each in known
+        if hmac.compare_digest(given, each.encode())
+    ]
+    return owners[0] if owners else None
+
+
+def fault_of_keys(keys: Mapping[str, Sequence[str]]) -> str:
+    """What is wrong with the tenants' keys, empty where nothing is. No key is named."""
+    owners: dict[str, str] = {}
+    for name, known in keys.items():
+        where = "server.api_keys" if name == DEFAULT_TENANT else f"tenants.{name}.keys"
+        if not known and name != DEFAULT_TENANT:
+            return f"{where}: there is none, so nobody is this tenant: give it one"
+        for key in known:
+            if not key.strip():
+                return f"{where}: one of them is empty, and would open to everyone"
+            if owners.setdefault(key, name) != name:
+                return f"{where}: {owners[key]} has one of them, too: a key is of one tenant"
+    return ""
 
 
 def is_foreign_page(

@@ -1,17 +1,15 @@
 """The configuration: one TOML file, the environment, the command line; read once, here alone.
 
-A later source goes over an earlier one: defaults, file, environment (``VOICE_SERVER_PORT``,
-``VOICE_LLM_BASE_URL``, and ``VOICE_API_KEYS`` for short), flags. A setting that is not known is
-an error that names the nearest one that is.
+A later source goes over an earlier one: defaults, files that a file includes, the file,
+environment (``VOICE_SERVER_PORT``, ``VOICE_LLM_BASE_URL``, and ``VOICE_API_KEYS`` for short),
+flags. A setting that is not known is an error that names the nearest one that is.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import difflib
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
@@ -21,53 +19,31 @@ from msgspec import Meta
 
 from engines.remote.endpoints import fault_of, is_endpoint
 from pipelines.conversation.settings import TurnSettings
+from voice.admission import DEFAULT_TENANT, AdmissionSettings, TenantSettings, fault_of_shares
+from voice.auth import fault_of_keys
+from voice.config_files import ConfigError as ConfigError
+from voice.config_files import Faults as Faults
+from voice.config_files import read
 
 T = TypeVar("T")
 
 PREFIX: Final = "VOICE_"
 ENGINES: Final = ("asr", "llm", "tts")
+"""The sections of the models that can be scripted."""
 NO_ENGINE: Final = "none"
 """The name for no engine, where one may be missing: ``end_of_turn``."""
-"""The sections of the models that can be scripted."""
-
-
-class ConfigError(Exception):
-    """The configuration cannot be used; the message says which key, where, and what to do."""
-
-
-class Faults:
-    """ConfigErrors that are kept, so that one error tells of all of them: a line each."""
-
-    def __init__(self) -> None:
-        self._lines: list[str] = []
-
-    def add(self, line: str) -> None:
-        """One more."""
-        self._lines.append(line)
-
-    @contextmanager
-    def kept(self) -> Iterator[None]:
-        """Keeps the one that ends the context."""
-        try:
-            yield
-        except ConfigError as error:
-            self.add(str(error))
-
-    def tell(self) -> None:
-        """Raises ConfigError where one was kept."""
-        if self._lines:
-            raise ConfigError("\n".join(dict.fromkeys(self._lines)))
 
 
 @dataclass(frozen=True, slots=True)
 class ServerConfig:
-    """Where to listen and whom to let in. Without ``api_keys`` the host must be a loopback."""
+    """Where to listen and whom to let in. Without keys the host must be a loopback. Once it is
+    told to stop, calls may go on for ``drain_s``."""
 
     host: str = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65_535)] = 8080
     api_keys: tuple[str, ...] = field(default=(), repr=False)
     allowed_origins: tuple[str, ...] = ()
-    max_calls: Annotated[int, Meta(ge=1)] = 256
+    drain_s: Annotated[float, Meta(ge=0)] = 5.0
     max_message_bytes: Annotated[int, Meta(ge=1)] = 16 * 1024 * 1024
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
@@ -157,7 +133,19 @@ class Config:
     tts: EngineConfig = field(default_factory=lambda: EngineConfig("hibari"))
     placement: PlacementConfig = field(default_factory=PlacementConfig)
     journal: JournalConfig = field(default_factory=JournalConfig)
+    admission: AdmissionSettings = field(default_factory=AdmissionSettings)
+    tenants: Mapping[str, TenantSettings] = field(default_factory=dict)
     models_dir: str | None = None
+
+    def __post_init__(self) -> None:
+        if fault := fault_of_shares(self.admission, self.tenants) or fault_of_keys(self.keys):
+            raise ConfigError(fault)
+
+    @property
+    def keys(self) -> Mapping[str, tuple[str, ...]]:
+        """The keys of all tenants, by the tenant's name."""
+        keys = {name: tenant.keys for name, tenant in self.tenants.items()}
+        return keys | {DEFAULT_TENANT: (*self.server.api_keys, *keys.get(DEFAULT_TENANT, ()))}
 
     @property
     def models_path(self) -> Path | None:
@@ -177,7 +165,7 @@ def load(
 
     Raises ConfigError.
     """
-    merged: dict[str, Any] = _read_file(path) if path is not None else {}
+    merged: dict[str, Any] = read(path, _check) if path is not None else {}
     faults = Faults()
     for variable, value in sorted((environment or {}).items()):
         if variable.startswith(PREFIX):
@@ -241,6 +229,10 @@ def _value(hint: Any, value: Any, path: str) -> Any:
         if not isinstance(value, Mapping):
             raise ConfigError(f"{path}: is a section, not a value")
         return build(hint, value, path)
+    if named := _named_sections(hint):
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"{path}: holds sections, as [{path}.NAME], not a value")
+        return {name: _value(named, section, f"{path}.{name}") for name, section in value.items()}
     if get_origin(hint) is tuple and isinstance(value, str):
         value = [part.strip() for part in value.split(",") if part.strip()]
     try:
@@ -250,13 +242,17 @@ def _value(hint: Any, value: Any, path: str) -> Any:
         raise ConfigError(f"{path}: {error}{known}") from error
 
 
-def _read_file(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: is not TOML: {error}") from error
+def _check(values: Mapping[str, Any]) -> None:
+    """Raises ConfigError where these cannot be settings."""
+    build(Config, values, "")
+
+
+def _named_sections(hint: Any) -> Any:
+    """The dataclass of sections whose names are the user's own; None for any other hint."""
+    if get_origin(hint) is not Mapping:
+        return None
+    kind = get_args(hint)[1]
+    return kind if dataclasses.is_dataclass(kind) else None
 
 
 def _path_of(variable: str) -> list[str]:
@@ -268,7 +264,13 @@ def _path_of(variable: str) -> list[str]:
     section, _, option = variable.removeprefix(PREFIX).lower().partition("_")
     if section in ("vad", *ENGINES) and option:
         return [section, option]
-    raise ConfigError(f"{variable}: there is no such setting.{_nearest(variable, spelled)}")
+    if section == "tenants":
+        for setting in ("keys", "share", "max_calls"):
+            tenant = option.removesuffix(f"_{setting}")
+            if tenant not in ("", option):
+                return [section, tenant, setting]
+    ends = [name for name, path in spelled.items() if variable.endswith(f"_{path[-1]}".upper())]
+    raise ConfigError(f"{variable}: there is no such setting.{_nearest(variable, ends or spelled)}")
 
 
 def _paths(kind: Any) -> Iterator[list[str]]:

@@ -10,26 +10,38 @@ from engines.ports import Measured
 from pipelines.conversation.call import Call
 from pipelines.conversation.ports import CallSettings, Engines
 from pipelines.strain import Strain
-from voice.config import Config
+from voice.admission import Admission, Room
+from voice.config import ENGINES, Config
 from voice.metrics import Metrics
+from voice.reception import Reception
 from voice.records import Records
 
 
 @dataclass(slots=True)
 class House:
-    """The configuration, the engines, and who is in. ``ready`` once every model is warm."""
+    """The configuration, the engines, and who is in. ``ready`` once every model is warm;
+    ``closing`` once it takes no more calls."""
 
     config: Config
     engines: Engines
     metrics: Metrics = field(default_factory=Metrics)
     ready: bool = False
-    calls: int = 0
+    closing: bool = False
     open_calls: set[Call] = field(default_factory=set)
     strain: Strain = Strain.NONE
     records: Records = field(init=False)
+    reception: Reception = field(init=False)
+    _voice_slots: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         self.records = Records(self.config.journal)
+        admission = Admission(self.config.admission, self.config.tenants, self.room())
+        self.reception = Reception(admission, self.room, self.metrics)
+
+    @property
+    def calls(self) -> int:
+        """Calls that hold a lease."""
+        return self.reception.admission().calls
 
     @property
     def call_settings(self) -> CallSettings:
@@ -52,29 +64,21 @@ class House:
         config = self.config
         return f"antiphon/{config.asr.engine}+{config.llm.engine}+{config.tts.engine}"
 
-    @property
-    def capacity(self) -> int:
-        """Calls at once. A voice that serves so many at a time bounds it: nobody can wait for it
-        in the middle of a reply, whereas what hears and thinks has a queue."""
-        most, tts = self.config.server.max_calls, self.engines.tts
-        slots = tts.load().slots if isinstance(tts, Measured) else 0
-        return min(most, slots) if slots else most
+    def room(self) -> Room:
+        """What can be held now. A voice that serves so many at a time bounds the calls: nobody can
+        wait for it in the middle of a reply, whereas what hears and thinks has a queue."""
+        settings, tts = self.config.admission, self.engines.tts
+        if isinstance(tts, Measured) and (slots := tts.load().slots):
+            self._voice_slots = slots  # and while all its processes are down, they are started
+        bounds = {kind: getattr(settings, kind) for kind in ENGINES}
+        bounds["tts"] = bounds["tts"] or self._voice_slots
+        engines = {kind: bound for kind, bound in bounds.items() if bound}
+        return Room(settings.max_calls, engines, self.strain, self.closing)
 
-    @property
-    def is_full(self) -> bool:
-        return self.calls >= self.capacity
-
-    @contextmanager
-    def admit(self) -> Iterator[None]:
-        """One more call, for as long as the context lasts."""
-        self.calls += 1
-        self.metrics.calls_opened.labels("admitted").inc()
-        self.metrics.calls.set(self.calls)
-        try:
-            yield
-        finally:
-            self.calls -= 1
-            self.metrics.calls.set(self.calls)
+    def close(self) -> None:
+        """Take no more calls, and send away who waits for one."""
+        self.closing = True
+        self.reception.settle()
 
     @contextmanager
     def knows(self, call: Call) -> Iterator[None]:

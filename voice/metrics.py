@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric
@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 
 from engines.ports import Measured
 from engines.vad.ears import Ears
+from voice.admission import Admission
 
 _SECONDS: Final = (0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.8, 1.2, 2.0, 5.0)
 
@@ -31,8 +32,30 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.calls = Gauge("antiphon_calls", "Calls that are open now", registry=self.registry)
         self.calls_opened = self._counter("calls_opened", "Calls since the start", "outcome")
+        self.refusals = Counter(
+            "antiphon_refusals",
+            "Callers who were not let in, by reason",
+            ["reason", "tenant"],
+            registry=self.registry,
+        )
+        self.calls_expired = Counter(
+            "antiphon_calls_expired",
+            "Calls that were ended since nothing came from their client any more",
+            registry=self.registry,
+        )
+        self.files_displaced = Counter(
+            "antiphon_files_displaced",
+            "File jobs that had to leave their slots to calls",
+            registry=self.registry,
+        )
+        self.waits = Histogram(
+            "antiphon_wait_seconds",
+            "Time in the waiting room, by how it ended: admitted, refused, gone",
+            ["outcome"],
+            buckets=(0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 60.0),
+            registry=self.registry,
+        )
         self.turns = self._counter("turns", "Turns of callers, by what became of them", "outcome")
         self.replies = self._counter("replies", "Replies, by how they ended", "outcome")
         self.interruptions = self._counter(
@@ -99,6 +122,10 @@ class Metrics:
         ):
             Gauge(name, text, registry=self.registry).set_function(read)
 
+    def watch_admission(self, admission: Callable[[], Admission]) -> None:
+        """Export who is in, who waits, and the slots, asked for at each scrape."""
+        self.registry.register(_Leases(admission))
+
     def watch_engines(self, engines: Mapping[str, object]) -> None:
         """Export what each engine is doing, asked for at each scrape; ``engines`` by kind."""
         measured = {kind: e for kind, e in engines.items() if isinstance(e, Measured)}
@@ -119,3 +146,29 @@ class _Loads(Collector):
                 value = getattr(load, field)
                 gauge.add_metric([kind], value / 1000 if name.endswith("_seconds") else value)
             yield gauge
+
+
+class _Leases(Collector):
+    """What the admission has given out."""
+
+    def __init__(self, admission: Callable[[], Admission]) -> None:
+        self._admission = admission
+
+    def collect(self) -> Iterator[Metric]:
+        admission = self._admission()
+        yield GaugeMetricFamily("antiphon_calls", "Calls that are open now", admission.calls)
+        yield GaugeMetricFamily("antiphon_waiting", "Callers who wait", admission.waiting)
+        tenants = GaugeMetricFamily("antiphon_tenant_calls", "Open calls", labels=["tenant"])
+        for name, calls in admission.by_tenant().items():
+            tenants.add_metric([name], calls)
+        yield tenants
+        slots = GaugeMetricFamily(
+            "antiphon_slots",
+            "Slots of all calls together and of each engine that has a bound: total, leased, free",
+            labels=["of", "state"],
+        )
+        for name, total, leased in admission.slots():
+            free = max(0, total - leased)
+            for state, number in (("total", total), ("leased", leased), ("free", free)):
+                slots.add_metric([name, state], number)
+        yield slots

@@ -53,6 +53,7 @@ async def serve(config: Config, told: Callable[[str], None]) -> None:
                 async with asyncio.TaskGroup() as tasks:
                     aside = [
                         tasks.create_task(watch_loop(house.metrics)),
+                        tasks.create_task(house.reception.watch()),
                         tasks.create_task(_get_ready(house, url, told)),
                     ]
                     await server.serve(sockets=[listener])
@@ -82,7 +83,7 @@ def _terminated_last() -> Iterator[None]:
 def check_exposure(config: Config) -> None:
     """Raises ConfigError where anyone on the network could use the server."""
     host = config.server.host
-    if config.server.api_keys or is_loopback(host):
+    if any(config.keys.values()) or is_loopback(host):
         return
     raise ConfigError(
         f"server.host: {host} is not a loopback address, and there are no API keys."
@@ -91,7 +92,7 @@ def check_exposure(config: Config) -> None:
 
 
 async def _get_ready(house: House, url: str, told: Callable[[str], None]) -> None:
-    if not house.config.server.api_keys:
+    if not any(house.config.keys.values()):
         told("no API keys are set: listening on the loopback only (set VOICE_API_KEYS for more)")
     await warm_up(house, told)
     told(f"READY {url}")
@@ -107,6 +108,9 @@ def _uvicorn_config(house: House) -> uvicorn.Config:
         make_app(house),
         http=DoorstepProtocol,
         ws=CallSocket,
+        # Whoever is there answers a ping; who does not loses the lease (``Reception.expire``).
+        ws_ping_interval=house.config.admission.lost_s / 3,
+        ws_ping_timeout=None,
         ws_max_size=house.config.server.max_message_bytes,
         ws_per_message_deflate=False,  # 63 us a frame to save a fifth of its size
         lifespan="off",

@@ -59,6 +59,8 @@ class CallSocket(WebSocketsSansIOProtocol):
 
     on_message: Callable[[bytes], None] | None = None
     on_writable: Callable[[], None] | None = None
+    heard_at = 0.0
+    """When anything last came from the client, the answer to a ping included; loop seconds."""
 
     @classmethod
     def of(cls, scope: MutableMapping[str, Any]) -> CallSocket:
@@ -86,6 +88,7 @@ class CallSocket(WebSocketsSansIOProtocol):
 
     def data_received(self, data: bytes | memoryview) -> None:
         """Take what came a slice at a time, and read no more until all is taken."""
+        self.heard_at = self.loop.time()
         super().data_received(bytes(data[:SLICE_BYTES]))
         if self.conn.handshake_exc is not None and not self.handshake_initiated:
             self.transport.write(b"".join(self.conn.data_to_send()))  # it tells why

@@ -171,7 +171,7 @@ class Running:
 
 @pytest.fixture
 async def serve(vad: Any) -> AsyncIterator[Callable[..., Any]]:
-    """``await serve("server.max_calls=2", llm=...)``: a Running server, ready unless told
+    """``await serve("admission.max_calls=2", llm=...)``: a Running server, ready unless told
     otherwise. At the end nothing of any call may be left."""
     async with AsyncExitStack() as stack:
         servers: list[Running] = []

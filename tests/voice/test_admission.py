@@ -29,7 +29,7 @@ from voice.admission import (
     Room,
     TenantSettings,
     Ticket,
-    fault_of,
+    fault_of_shares,
 )
 
 NOBODY: Mapping[str, TenantSettings] = {}
@@ -202,7 +202,7 @@ def test_what_is_kept_for_a_tenant_is_taken_by_nobody_else() -> None:
     assert refused(house.ask(ZETA, 0.0)) is Reason.SHARE_FULL
     leases(2, house, ACME)
     assert refused(house.ask(ACME, 0.0)) is Reason.SERVER_FULL
-    assert (house.used("acme"), house.used("default"), house.used("zeta")) == (2, 2, 0)
+    assert house.by_tenant() == {"acme": 2, "default": 2}
 
 
 def test_a_tenant_may_have_more_than_its_share_where_others_leave_it() -> None:
@@ -310,30 +310,27 @@ def test_a_file_loses_slots_that_the_house_has_lost() -> None:
 
 
 @pytest.mark.parametrize(
-    ("phone_share", "tenants", "words"),
+    ("phone_share", "shares", "words"),
     [
         (0.0, {}, ""),
-        (0.4, {"a": TenantSettings(("k",), 0.3), "b": TenantSettings(("l",), 0.3)}, ""),
-        (0.5, {"a": TenantSettings(("k",), 0.6)}, "come to 1.1: together they can be 1 at most"),
-        (0.0, {"a": TenantSettings()}, "tenants.a.keys: there is none"),
-        (0.0, {"default": TenantSettings(share=0.1)}, ""),
-        (0.0, {"a": TenantSettings(("k", ""))}, "tenants.a.keys: one of them is empty"),
-        (0.0, {"a b": TenantSettings(("k",))}, "tenants.a b: a tenant's name has 1 to 40"),
-        (
-            0.0,
-            {"a": TenantSettings(("secret",)), "b": TenantSettings(("secret",))},
-            "tenants.b.keys: a has one of them",
-        ),
-        (0.0, {"a": TenantSettings(("k", "k"))}, ""),
+        (0.4, {"a": 0.3, "b-C_1": 0.3}, ""),
+        (0.5, {"a": 0.6}, "tenants come to 1.1: together they can be 1 at most"),
+        (0.0, {"a b": 0.1}, "tenants.a b: a tenant's name has 1 to 40 letters"),
+        (0.0, {"x" * 41: 0.1}, "1 to 40 letters"),
+        (0.0, {"": 0.1}, "1 to 40 letters"),
     ],
 )
-def test_settings_that_cannot_hold_together_are_told(
-    phone_share: float, tenants: dict[str, TenantSettings], words: str
+def test_shares_that_cannot_hold_together_are_told(
+    phone_share: float, shares: dict[str, float], words: str
 ) -> None:
-    fault = fault_of(AdmissionSettings(phone_share=phone_share), tenants)
+    tenants = {name: TenantSettings(("key",), share) for name, share in shares.items()}
+    fault = fault_of_shares(AdmissionSettings(phone_share=phone_share), tenants)
     assert words in fault
     assert bool(fault) is bool(words)
-    assert "secret" not in fault + repr(tenants)
+
+
+def test_keys_are_not_shown_with_their_tenant() -> None:
+    assert "secret" not in repr(TenantSettings(("secret",)))
 
 
 # --- its promises ---------------------------------------------------------------------------

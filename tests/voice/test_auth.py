@@ -2,7 +2,7 @@
 
 import pytest
 
-from voice.auth import is_foreign_page, is_loopback, may_enter, presented_key
+from voice.auth import fault_of_keys, is_foreign_page, is_loopback, presented_key, tenant_of
 
 
 @pytest.mark.parametrize(
@@ -26,15 +26,59 @@ def test_a_key_comes_in_a_header_or_a_subprotocol(
     assert presented_key(headers, subprotocols) == key
 
 
-def test_a_known_key_opens_and_no_other_does() -> None:
-    assert may_enter("b", ("a", "b"))
-    for key in ("", "c", "ab", "B", "ü"):
-        assert not may_enter(key, ("a", "b"))
+KEYS = {"default": ("a", "b"), "acme": ("c",)}
+
+
+@pytest.mark.parametrize(
+    ("key", "tenant"),
+    [("a", "default"), ("b", "default"), ("c", "acme"), ("", None), ("ab", None), ("B", None),
+     ("ü", None), ("acme", None)],
+)  # fmt: skip
+def test_a_known_key_tells_whose_it_is_and_no_other_opens(key: str, tenant: str | None) -> None:
+    assert tenant_of(key, KEYS) == tenant
+
+
+def test_every_key_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = []
+
+    def compare(one: bytes, other: bytes) -> bool:
+        compared.append(other)
+        return one == other
+
+    monkeypatch.setattr("voice.auth.hmac.compare_digest", compare)
+    assert tenant_of("a", KEYS) == "default"
+    assert compared == [b"a", b"b", b"c"]
 
 
 def test_without_keys_anyone_may_enter() -> None:
-    assert may_enter("", ())
-    assert may_enter("anything", ())
+    assert tenant_of("", {"default": ()}) == "default"
+    assert tenant_of("anything", {"default": ()}) == "default"
+
+
+def test_where_only_tenants_have_keys_nobody_else_may_enter() -> None:
+    assert tenant_of("", {"default": (), "acme": ("c",)}) is None
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        (KEYS, ""),
+        ({"default": ()}, ""),
+        ({"a": ("secret", "secret")}, ""),
+        ({"a": ()}, "tenants.a.keys: there is none, so nobody is this tenant"),
+        ({"a": ("secret", "")}, "tenants.a.keys: one of them is empty"),
+        ({"default": (" ",)}, "server.api_keys: one of them is empty"),
+        ({"a": ("secret",), "b": ("secret",)}, "tenants.b.keys: a has one of them, too"),
+        ({"a": ("secret",), "default": ("secret",)}, "server.api_keys: a has one of them, too"),
+    ],
+)
+def test_keys_that_tell_nobody_apart_are_refused_and_not_shown(
+    keys: dict[str, tuple[str, ...]], words: str
+) -> None:
+    fault = fault_of_keys(keys)
+    assert words in fault
+    assert bool(fault) is bool(words)
+    assert "secret" not in fault
 
 
 @pytest.mark.parametrize(

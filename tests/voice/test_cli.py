@@ -42,11 +42,11 @@ def test_serving_with_what_the_command_line_says(
     served: list[Config], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     file = tmp_path / "voice.toml"
-    file.write_text("[server]\nport = 1\nmax_calls = 5\n")
+    file.write_text("[server]\nport = 1\n[admission]\nmax_calls = 5\n")
     arguments = ["--config", str(file), "--port", "0", "--set", "agent.voice=mia", "--scripted"]
     assert cli.main(["serve", "--host", "::1", *arguments]) == 0
     (config,) = served
-    assert (config.server.host, config.server.port, config.server.max_calls) == ("::1", 0, 5)
+    assert (config.server.host, config.server.port, config.admission.max_calls) == ("::1", 0, 5)
     assert config.agent.voice == "mia"
     assert [config.asr.engine, config.llm.engine, config.tts.engine] == ["scripted"] * 3
     assert config.vad.engine == "silero"

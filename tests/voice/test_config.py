@@ -59,10 +59,10 @@ def test_every_kind_of_value_comes_from_a_file(file: Callable[[str], Path]) -> N
 
 
 def test_environment_goes_over_the_file_and_flags_over_both(file: Callable[[str], Path]) -> None:
-    path = file("[server]\nport = 1\nmax_calls = 1\nhost = '::1'")
-    environment = {"VOICE_SERVER_PORT": "2", "VOICE_SERVER_MAX_CALLS": "2", "HOME": "/nowhere"}
+    path = file("[server]\nport = 1\nhost = '::1'\n[admission]\nmax_calls = 1")
+    environment = {"VOICE_SERVER_PORT": "2", "VOICE_ADMISSION_MAX_CALLS": "2", "HOME": "/nowhere"}
     config = load(path, environment, ["server.port=3"])
-    assert (config.server.port, config.server.max_calls, config.server.host) == (3, 2, "::1")
+    assert (config.server.port, config.admission.max_calls, config.server.host) == (3, 2, "::1")
 
 
 @pytest.mark.parametrize(
@@ -84,6 +84,7 @@ def test_environment_goes_over_the_file_and_flags_over_both(file: Callable[[str]
             lambda config: config.llm.options == {"base_url": "http://x"},
         ),
         ("VOICE_AGENT_MAX_TOKENS", "12", lambda config: config.agent.max_tokens == 12),
+        ("VOICE_ADMISSION_PHONE_SHARE", "0.1", lambda config: config.admission.phone_share == 0.1),
         ("VOICE_AGENT_TEMPERATURE", "0.1", lambda config: config.agent.temperature == 0.1),
     ],
 )
@@ -116,6 +117,47 @@ def test_keys_are_not_shown() -> None:
     assert "secret" not in repr(load(environment={"VOICE_API_KEYS": "secret"}))
 
 
+def test_tenants_have_names_keys_and_shares(file: Callable[[str], Path]) -> None:
+    path = file(
+        """
+        [server]
+        api_keys = ["a"]
+        [tenants.acme]
+        keys = ["b", "c"]
+        share = 0.25
+        [tenants.default]
+        share = 0.5
+        """
+    )
+    environment = {"VOICE_TENANTS_BIG_CO_KEYS": "d,e", "VOICE_TENANTS_ACME_MAX_CALLS": "3"}
+    config = load(path, environment)
+    assert config.keys == {"default": ("a",), "acme": ("b", "c"), "big_co": ("d", "e")}
+    assert (config.tenants["acme"].share, config.tenants["acme"].max_calls) == (0.25, 3)
+    assert config.tenants["default"].share == 0.5
+    assert load().keys == {"default": ()}
+
+
+def test_shares_that_come_to_more_than_all_are_refused(file: Callable[[str], Path]) -> None:
+    settings = ["tenants.acme.keys=k", "tenants.acme.share=0.7", "admission.phone_share=0.4"]
+    assert "come to 1.1: together they can be 1 at most" in refusal(settings=settings)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[server]\napi_keys = ['secret', '']",
+        "[tenants.acme]\nkeys = ['secret', ' ']",
+        "[server]\napi_keys = ['secret']\n[tenants.acme]\nkeys = ['secret']",
+    ],
+)
+def test_keys_that_open_to_anyone_or_tell_nobody_apart_are_refused(
+    file: Callable[[str], Path], text: str
+) -> None:
+    said = refusal(path=file(text))
+    assert "keys: " in said
+    assert "secret" not in said
+
+
 # --- what is refused ------------------------------------------------------------------------
 
 
@@ -127,7 +169,16 @@ def test_keys_are_not_shown() -> None:
         ("agent.zzz=1", "agent.zzz: there is no such setting. Known: context_tokens, instr"),
         ("server.port=high", "server.port: Expected `int`, got `str`"),
         ("server.port=65536", "server.port: Expected `int` <= 65535"),
-        ("server.max_calls=0", "server.max_calls: Expected `int` >= 1"),
+        ("admission.max_calls=0", "admission.max_calls: Expected `int` >= 1"),
+        ("server.max_calls=9", "no such setting. Did you mean admission.max_calls?"),
+        ("admission.phone_share=1.5", "admission.phone_share: Expected `float` <= 1.0"),
+        ("admission.waiting=-1", "admission.waiting: Expected `int` >= 0"),
+        ("admission.lost_s=0", "admission.lost_s: Expected `float` >= 3.0"),
+        ("server.drain_s=-1", "server.drain_s: Expected `float` >= 0.0"),
+        ("tenants=x", "tenants: holds sections, as [tenants.NAME], not a value"),
+        ("tenants.acme=x", "tenants.acme: is a section, not a value"),
+        ("tenants.acme.kees=x", "tenants.acme.kees: there is no such setting. Did you mean"),
+        ("tenants.acme.share=0.5", "tenants.acme.keys: there is none"),
         ("server.log_level=loud", "Known: debug, info, warning, error"),
         ("server=1", "server: is a section, not a value"),
         ("llm=openai", "llm: is a section, not a value"),
@@ -165,12 +216,13 @@ def test_an_engine_s_name_is_among_what_its_section_knows() -> None:
 
 def test_all_that_is_wrong_is_told_at_once(file: Callable[[str], Path]) -> None:
     lines = refusal(
-        path=file("[server]\nport = 'high'\nmax_calls = 0"),
+        path=file("[server]\nport = 'high'\n[admission]\nmax_calls = 0"),
         environment={"VOICE_SERVER_PROT": "1"},
         settings=["agent.voise=mia", "server.host"],
     ).splitlines()
     assert [line.split(":")[0] for line in lines] == [
-        "VOICE_SERVER_PROT", "--set server.host", "server.port", "server.max_calls", "agent.voise",
+        "VOICE_SERVER_PROT", "--set server.host", "server.port", "admission.max_calls",
+        "agent.voise",
     ]  # fmt: skip
 
 
@@ -189,6 +241,9 @@ def test_a_value_is_no_section() -> None:
         ("VOICE_HOST", "no such setting. Did you mean VOICE_SERVER_HOST?"),
         ("VOICE_MODELS_DIR_X", "VOICE_MODELS_DIR_X: there is no such setting"),
         ("VOICE_SERVER_PORT_X", "no such setting. Did you mean VOICE_SERVER_PORT?"),
+        ("VOICE_TENANTS_ACME_KEES", "VOICE_TENANTS_ACME_KEES: there is no such setting"),
+        ("VOICE_TENANTS_KEYS", "VOICE_TENANTS_KEYS: there is no such setting"),
+        ("VOICE_SERVER_MAX_CALLS", "no such setting. Did you mean VOICE_ADMISSION_MAX_CALLS?"),
     ],
 )
 def test_a_wrong_variable_is_named(variable: str, words: str) -> None:

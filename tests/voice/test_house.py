@@ -7,8 +7,11 @@ import pytest
 from engines.ports import Load
 from pipelines.conversation.ports import Engines
 from pipelines.conversation.settings import TurnSettings
+from pipelines.strain import Strain
+from voice.admission import Caller
 from voice.config import load
 from voice.house import House
+from voice.reception import RefusedError
 
 
 class Voice:
@@ -24,31 +27,48 @@ def house(*settings: str, tts: Any = None) -> House:
     return House(load(settings=settings), Engines(nothing, nothing, nothing, tts))
 
 
-@pytest.mark.parametrize(("slots", "capacity"), [(24, 24), (0, 100), (500, 100)])
-def test_a_voice_that_serves_so_many_bounds_the_calls(slots: int, capacity: int) -> None:
-    assert house("server.max_calls=100", tts=Voice(slots)).capacity == capacity
+@pytest.mark.parametrize(("slots", "most"), [(24, 24), (0, 100), (500, 100)])
+def test_a_voice_that_serves_so_many_bounds_the_calls(slots: int, most: int) -> None:
+    assert house("admission.max_calls=100", tts=Voice(slots)).room().most == most
 
 
-def test_the_house_is_full_when_all_places_are_taken() -> None:
-    full = house("server.max_calls=2")
-    with full.admit():
-        assert not full.is_full
-        with full.admit():
-            assert (full.is_full, full.calls) == (True, 2)
-        assert not full.is_full
-    assert full.calls == 0
+def test_a_voice_that_is_started_again_still_bounds_the_calls() -> None:
+    voice = Voice(24)
+    busy = house(tts=voice)
+    voice.slots = 0
+    assert busy.room().most == 24
 
 
-def test_a_place_is_given_back_whatever_happens() -> None:
-    broken = house()
-    with pytest.raises(RuntimeError), broken.admit():
+def test_engines_hold_as_many_calls_as_is_said_of_them() -> None:
+    said = house("admission.asr=9", "admission.llm=7", "admission.tts=8", tts=Voice(4)).room()
+    assert said.engines == {"asr": 9, "llm": 7, "tts": 8}
+    assert (said.calls, said.most) == (256, 7)
+
+
+def test_the_admission_knows_how_the_house_is() -> None:
+    tired = house()
+    tired.strain = Strain.NO_CALLS
+    assert tired.reception.admission().room == tired.room()
+    assert tired.room().strain is Strain.NO_CALLS
+    tired.closing = True
+    assert tired.room().closing
+
+
+async def test_a_house_that_closes_takes_no_more_calls() -> None:
+    closing = house()
+    closing.close()
+    with pytest.raises(RefusedError, match="shutting_down"):
+        async with closing.reception.admit(Caller(), None, None):  # type: ignore[arg-type]
+            pass
+    assert closing.calls == 0
+
+
+def test_the_house_knows_its_open_calls() -> None:
+    home, call = house(), object()
+    with pytest.raises(RuntimeError), home.knows(call):  # type: ignore[arg-type]
+        assert home.open_calls == {call}
         raise RuntimeError("a bug")
-    assert broken.calls == 0
-    assert broken.metrics.registry.get_sample_value("antiphon_calls") == 0
-    opened = broken.metrics.registry.get_sample_value(
-        "antiphon_calls_opened_total", {"outcome": "admitted"}
-    )
-    assert opened == 1
+    assert home.open_calls == set()
 
 
 def test_a_call_behaves_as_the_agent_is_set_up() -> None:

@@ -12,17 +12,19 @@ from urllib.parse import parse_qs
 from uuid import uuid4
 
 from starlette.datastructures import Headers
-from starlette.responses import JSONResponse
 
 from pipelines.conversation.call import Call, open_call
-from voice.auth import is_foreign_page, may_enter, presented_key
+from voice.admission import Caller
+from voice.auth import is_foreign_page, presented_key, tenant_of
 from voice.call_metrics import CallMetrics
 from voice.doors.outbox import Outbox, SlowClientError
 from voice.doors.realtime_listener import RealtimeListener
 from voice.doors.realtime_settings import call_settings, first_session
 from voice.doors.realtime_teller import RealtimeTeller
+from voice.doors.refusals import Answer, answer_to
 from voice.doors.voicing import rate_of
 from voice.house import House
+from voice.reception import CallerGoneError, RefusedError
 from voice.socket import CallSocket
 from voice.wire.realtime_objects import RealtimeConversation
 from voice.wire.realtime_server import ConversationCreatedEvent, SessionCreatedEvent
@@ -37,7 +39,7 @@ SUBPROTOCOL: Final = "realtime"
 CLOSE_S: Final = 2.0
 """How long a client may take to answer a close; then the connection is dropped."""
 
-_BUG, _TOO_SLOW = 1011, 1008
+_BUG, _TOO_SLOW, _TRY_AGAIN = 1011, 1008, 1013
 
 
 class RealtimeDoor:
@@ -47,39 +49,48 @@ class RealtimeDoor:
         self._house = house
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        refusal = self._refusal(scope)
-        if refusal is not None:
+        await receive()  # the handshake, which is in the scope
+        headers, config = Headers(scope=scope), self._house.config
+        tenant = tenant_of(presented_key(headers, scope["subprotocols"]), config.keys)
+        answer = self._fault(scope, headers, tenant)
+        if answer is None and tenant is not None:
+            answer = await self._admit(Caller(tenant), scope, receive, send)
+        if answer is not None:
             self._house.metrics.calls_opened.labels("refused").inc()
-            await refusal(scope, receive, send)
-            return
-        with self._house.admit():
-            await receive()
-            accept: dict[str, Any] = {"type": "websocket.accept"}
-            if SUBPROTOCOL in scope["subprotocols"]:
-                accept["subprotocol"] = SUBPROTOCOL
-            await send(accept)
-            await self._serve(scope, receive, send)
+            self._house.metrics.refusals.labels(answer.code, tenant or "").inc()
+            await _refuse(answer, scope, receive, send)
 
-    def _refusal(self, scope: Scope) -> JSONResponse | None:
-        """The HTTP answer to a handshake that may not become a call."""
-        config, headers = self._house.config.server, Headers(scope=scope)
-        keyless = not config.api_keys
-        if is_foreign_page(headers, config.allowed_origins, keyless=keyless):
-            return error_response(
+    def _fault(self, scope: Scope, headers: Headers, tenant: str | None) -> Answer | None:
+        """What keeps a handshake from becoming a call, however much room there is."""
+        house = self._house
+        origins, keyless = house.config.server.allowed_origins, not any(house.config.keys.values())
+        if is_foreign_page(headers, origins, keyless=keyless):
+            return Answer(
                 403, "origin_not_allowed", "This page may not use this server: see allowed_origins."
             )
-        if not may_enter(presented_key(headers, scope["subprotocols"]), config.api_keys):
-            return error_response(401, "invalid_api_key", "Incorrect API key provided.")
-        if _asks_for_recording(scope) and not self._house.records.can_record:
-            return error_response(
+        if tenant is None:
+            return Answer(401, "invalid_api_key", "Incorrect API key provided.")
+        if _asks_for_recording(scope) and not house.records.can_record:
+            return Answer(
                 400, "cannot_record", "This server keeps no recordings: see journal.recordings."
             )
-        if not self._house.ready:
-            return error_response(503, "not_ready", "The models are still loading.", retry_s=2)
-        if self._house.is_full:
-            return error_response(
-                503, "server_full", f"All {config.max_calls} calls are taken.", retry_s=5
-            )
+        if not house.ready:
+            return Answer(503, "not_ready", "The models are still loading.", retry_s=2)
+        return None
+
+    async def _admit(
+        self, caller: Caller, scope: Scope, receive: Receive, send: Send
+    ) -> Answer | None:
+        """Serve a call; or say why there is none."""
+        house = self._house
+        try:
+            async with house.reception.admit(caller, CallSocket.of(scope), receive):
+                await _accept(scope, send)
+                await self._serve(scope, receive, send)
+        except RefusedError as refused:
+            return answer_to(refused.refusal, house.room().most)
+        except CallerGoneError:
+            house.metrics.calls_opened.labels("gone").inc()
         return None
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -153,6 +164,25 @@ def _connected(
         socket.on_message = socket.on_writable = None
 
 
+async def _accept(scope: Scope, send: Send) -> None:
+    accept: dict[str, Any] = {"type": "websocket.accept"}
+    if SUBPROTOCOL in scope["subprotocols"]:
+        accept["subprotocol"] = SUBPROTOCOL
+    await send(accept)
+
+
+async def _refuse(answer: Answer, scope: Scope, receive: Receive, send: Send) -> None:
+    """By HTTP; or, where a client that may come later asks for it (``?busy=event``), by an event:
+    a browser shows no page what a handshake was answered."""
+    if answer.status != 503 or _query(scope).get("busy") != ["event"]:
+        await answer.response()(scope, receive, send)
+        return
+    socket = CallSocket.of(scope)
+    await _accept(scope, send)
+    socket.write_text(answer.event())
+    await _close(send, socket, _TRY_AGAIN)
+
+
 def _query(scope: Scope) -> dict[str, list[str]]:
     return parse_qs(scope["query_string"].decode("latin-1"))
 
@@ -179,16 +209,6 @@ async def _close(send: Send, socket: CallSocket, code: int) -> None:
             await send({"type": "websocket.close", "code": code})
     except TimeoutError:
         socket.abort()
-
-
-def error_response(
-    status: int, code: str, message: str, retry_s: int | None = None
-) -> JSONResponse:
-    """An error in OpenAI's shape."""
-    kind = "invalid_request_error" if status < 500 else "server_error"
-    headers = {} if retry_s is None else {"Retry-After": str(retry_s)}
-    body = {"error": {"message": message, "type": kind, "param": None, "code": code}}
-    return JSONResponse(body, status, headers)
 
 
 def _id_source() -> Callable[[str], str]:

@@ -13,8 +13,8 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 import clients
-from voice.auth import may_enter, presented_key
-from voice.doors.realtime import error_response
+from voice.auth import presented_key, tenant_of
+from voice.doors.refusals import Answer
 from voice.house import House
 
 PAGE: Final = Path(clients.__file__).parent / "browser"
@@ -25,9 +25,26 @@ def routes(house: House) -> list[BaseRoute]:
     started = int(time.time())
 
     async def ready(_request: Request) -> Response:
-        if house.ready:
-            return JSONResponse({"status": "ready", "model": house.model, "calls": house.calls})
-        return JSONResponse({"status": "loading"}, 503, {"Retry-After": "2"})
+        if house.closing:
+            return JSONResponse({"status": "closing", "calls": house.calls}, 503)
+        if not house.ready:
+            return JSONResponse({"status": "loading"}, 503, {"Retry-After": "2"})
+        admission = house.reception.admission()
+        slots = {
+            name: {"total": total, "leased": leased, "free": max(0, total - leased)}
+            for name, total, leased in admission.slots()
+        }
+        return JSONResponse(
+            {
+                "status": "ready",
+                "model": house.model,
+                "calls": admission.calls,
+                "slots": slots,
+                "kept": admission.kept,
+                "waiting": admission.waiting,
+                "strain": house.strain.name.lower(),
+            }
+        )
 
     async def metrics(_request: Request) -> Response:
         return Response(
@@ -35,8 +52,8 @@ def routes(house: House) -> list[BaseRoute]:
         )
 
     async def models(request: Request) -> Response:
-        if not may_enter(presented_key(request.headers), house.config.server.api_keys):
-            return error_response(401, "invalid_api_key", "Incorrect API key provided.")
+        if tenant_of(presented_key(request.headers), house.config.keys) is None:
+            return Answer(401, "invalid_api_key", "Incorrect API key provided.").response()
         model = {
             "id": house.model,
             "object": "model",
@@ -65,6 +82,7 @@ async def _page(_request: Request) -> Response:
 
 
 async def _call_for_websocket(_request: Request) -> Response:
-    answer = error_response(426, "upgrade_required", "This is a WebSocket: call it by ws://.")
+    refusal = Answer(426, "upgrade_required", "This is a WebSocket: call it by ws://.")
+    answer = refusal.response()
     answer.headers.update({"Upgrade": "websocket", "Connection": "Upgrade"})
     return answer

@@ -128,7 +128,7 @@ async def test_nobody_gets_in_before_the_models_are_warm(serve: Any) -> None:
 
 
 async def test_a_full_house_says_so_until_someone_leaves(serve: Any, eventually: Any) -> None:
-    server = await serve("server.max_calls=2")
+    server = await serve("admission.max_calls=2")
     async with server.call():
         async with server.call():
             status, error, headers = await refusal(server)
