@@ -24,6 +24,8 @@ from voice.auth import fault_of_keys
 from voice.config_files import ConfigError as ConfigError
 from voice.config_files import Faults as Faults
 from voice.config_files import read
+from voice.ladder import OverloadSettings
+from voice.traces import TraceSettings
 
 T = TypeVar("T")
 
@@ -133,7 +135,9 @@ class Config:
     tts: EngineConfig = field(default_factory=lambda: EngineConfig("hibari"))
     placement: PlacementConfig = field(default_factory=PlacementConfig)
     journal: JournalConfig = field(default_factory=JournalConfig)
+    traces: TraceSettings = field(default_factory=TraceSettings)
     admission: AdmissionSettings = field(default_factory=AdmissionSettings)
+    overload: OverloadSettings = field(default_factory=OverloadSettings)
     tenants: Mapping[str, TenantSettings] = field(default_factory=dict)
     models_dir: str | None = None
 
@@ -215,6 +219,8 @@ def build(kind: type[T], values: Mapping[str, Any], where: str) -> T:
     except TypeError as error:
         missing = ", ".join(sorted(known - set(built)))
         raise ConfigError(f"{where}: something is missing of {missing}") from error
+    except ValueError as error:  # of settings that know what they cannot be
+        raise ConfigError(f"{where}.{error}") from error
 
 
 def _engine_values(values: Mapping[str, Any], where: str) -> dict[str, Any]:

@@ -56,6 +56,7 @@ class House:
             temperature=agent.temperature,
             context_tokens=agent.context_tokens,
             own_tools=agent.tools,
+            short_tokens=self.config.overload.short_tokens,
         )
 
     @property
