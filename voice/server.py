@@ -9,6 +9,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from types import FrameType
 from typing import Final
 
 import uvicorn
@@ -26,7 +27,35 @@ from voice.socket import CallSocket, DoorstepProtocol
 
 BACKLOG: Final = 2048
 CLOSE_S: Final = 10
-"""How long clients may take to go once the server was told to stop: calls are closed at once."""
+"""How long clients may take to go once their calls were closed."""
+
+
+class DrainingServer(uvicorn.Server):
+    """uvicorn's, which once it is told to stop by SIGTERM lets calls go on for ``server.drain_s``.
+    Meanwhile it still answers, so that whoever asks is told at once that there are no more calls. A
+    person at the keyboard (SIGINT) waits for nothing, and a second signal ends any wait."""
+
+    def __init__(self, config: uvicorn.Config, house: House) -> None:
+        super().__init__(config)
+        self._house = house
+        self._signals: list[int] = []
+        self._leave_at: float | None = None
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        super().handle_exit(sig, frame)
+        self._signals.append(sig)
+
+    async def on_tick(self, counter: int) -> bool:
+        """Asked ten times a second whether it is time to go."""
+        if not await super().on_tick(counter):
+            return False
+        if self._leave_at is None:
+            self._house.close()
+            patient = self._signals == [signal.SIGTERM]
+            drain_s = self._house.config.server.drain_s if patient else 0.0
+            self._leave_at = asyncio.get_running_loop().time() + drain_s
+        overdue = asyncio.get_running_loop().time() >= self._leave_at
+        return overdue or not self._house.calls or len(self._signals) > 1
 
 
 def make_app(house: House) -> Starlette:
@@ -48,7 +77,7 @@ async def serve(config: Config, told: Callable[[str], None]) -> None:
             listener = last.enter_context(listen(config))
             url = _url(listener)  # asked now: the socket may be closed before the models are warm
             last.enter_context(_terminated_last())
-            server = uvicorn.Server(_uvicorn_config(house))
+            server = DrainingServer(_uvicorn_config(house), house)
             try:
                 async with asyncio.TaskGroup() as tasks:
                     aside = [

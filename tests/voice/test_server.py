@@ -1,6 +1,7 @@
 """The server as a process: what it says at its start, where it listens, and how it ends."""
 
 import asyncio
+import json
 import os
 import signal
 import socket
@@ -11,9 +12,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from websockets.asyncio.client import connect
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from engines.ports import EngineError
 from voice import server
@@ -205,11 +207,12 @@ async def test_a_signal_ends_engine_processes_in_order(
 @pytest.mark.skipif(os.name != "posix", reason="sends signals")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 async def test_a_signal_ends_it_and_its_calls(deaf: str, tmp_path: Path, number: int) -> None:
-    """The whole command, in a process of its own."""
+    """The whole command, in a process of its own, which need not wait for calls to end."""
     environment = {**os.environ, "PYTHONPATH": str(tmp_path.parent)}
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *("-m", "voice.cli", "serve", "--scripted", "--port", "0", "--set", deaf),
+        *("--set", "server.drain_s=0"),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         env=environment,
@@ -229,3 +232,100 @@ async def test_a_signal_ends_it_and_its_calls(deaf: str, tmp_path: Path, number:
         _, errors = await process.communicate()
     assert b"Traceback" not in errors
     assert process.returncode == {signal.SIGINT: 130, signal.SIGTERM: -15}[number]
+
+
+@asynccontextmanager
+async def draining(deaf: str, *settings: str) -> AsyncIterator[tuple[Any, int]]:
+    """A server in a process of its own, and its port."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "voice.cli", "serve", "--scripted", "--port", "0"),
+        *(part for setting in (deaf, *settings) for part in ("--set", setting)),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(30):
+            while not (line := (await process.stdout.readline()).decode()).startswith("READY"):
+                assert line
+            yield process, int(line.rpartition(":")[2])
+            _, errors = await process.communicate()
+        assert b"Traceback" not in errors
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.communicate()
+
+
+async def answer(port: int, path: str) -> tuple[int, Any]:
+    async with httpx.AsyncClient(trust_env=False) as client:
+        response = await client.get(f"http://127.0.0.1:{port}{path}")
+    return response.status_code, response.json()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends signals")
+async def test_a_server_that_is_terminated_takes_no_more_calls_and_lets_those_end_that_it_has(
+    deaf: str,
+) -> None:
+    full = ("admission.max_calls=1", "admission.waiting=5", "admission.wait_s=60")
+    async with draining(deaf, "server.drain_s=60", *full) as (process, port):
+        url = f"ws://127.0.0.1:{port}/v1/realtime"
+        async with connect(url, proxy=None) as client:
+            await client.recv()
+            waiting = [asyncio.create_task(refused(url)) for _ in range(5)]
+            while (await answer(port, "/ready"))[1]["waiting"] < 5:
+                pass
+            process.send_signal(signal.SIGTERM)
+            assert [await each for each in waiting] == ["shutting_down"] * 5
+            assert await answer(port, "/ready") == (503, {"status": "closing", "calls": 1})
+            assert (await answer(port, "/health"))[0] == 200
+            assert await refused(url) == "shutting_down"
+            await client.send('{"type": "input_audio_buffer.clear"}')
+            while "input_audio_buffer.cleared" not in str(await client.recv()):
+                pass
+        await process.communicate()
+    assert process.returncode == -signal.SIGTERM
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends signals")
+@pytest.mark.parametrize("again", [signal.SIGTERM, signal.SIGINT])
+async def test_a_second_signal_ends_the_wait(deaf: str, again: int) -> None:
+    async with (
+        draining(deaf, "server.drain_s=600") as (process, port),
+        connect(f"ws://127.0.0.1:{port}/v1/realtime", proxy=None) as client,
+    ):
+        await client.recv()
+        process.send_signal(signal.SIGTERM)
+        while (await answer(port, "/ready"))[0] == 200:
+            pass
+        process.send_signal(again)
+        await closed_by_server(client)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends signals")
+async def test_calls_that_outlast_the_drain_are_closed(deaf: str) -> None:
+    async with (
+        draining(deaf, "server.drain_s=0.3") as (process, port),
+        connect(f"ws://127.0.0.1:{port}/v1/realtime", proxy=None) as client,
+    ):
+        await client.recv()
+        process.send_signal(signal.SIGTERM)
+        await closed_by_server(client)
+
+
+async def closed_by_server(client: Any) -> None:
+    with pytest.raises(ConnectionClosed):
+        while True:
+            await client.recv()
+    assert client.close_code == 1012
+
+
+async def refused(url: str) -> str:
+    """Why a handshake was refused."""
+    with pytest.raises(InvalidStatus) as caught:
+        async with connect(url, proxy=None, open_timeout=60):
+            pass
+    assert caught.value.response.status_code == 503
+    return str(json.loads(caught.value.response.body)["error"]["code"])
