@@ -157,7 +157,7 @@ class Memory:
             self._tell("no notes", f"no notes were taken of a call that grows long: {why}")
             return
         self._notes = notes
-        self._noted |= noted
+        self._noted = {item.id for item in self._dialogue} & (self._noted | noted)
 
     async def _answer(self, request: ChatRequest) -> str:
         async with self._llm.open(request) as deltas:
