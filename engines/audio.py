@@ -41,9 +41,7 @@ class Pcm:
     @classmethod
     def from_bytes(cls, data: bytes, rate: int) -> Pcm:
         """Little-endian signed 16-bit bytes. Raises ValueError on an odd count."""
-        if len(data) % 2:
-            raise ValueError(f"16-bit audio needs an even number of bytes, got {len(data)}")
-        return cls(np.frombuffer(data, "<i2"), rate)
+        return cls(samples_of(data), rate)
 
     @classmethod
     def from_floats(cls, samples: NDArray[np.floating], rate: int) -> Pcm:
@@ -80,3 +78,10 @@ class Pcm:
 
     def __len__(self) -> int:
         return len(self.samples)
+
+
+def samples_of(data: bytes) -> Samples:
+    """Little-endian signed 16-bit bytes as samples. Raises ValueError on an odd count."""
+    if len(data) % 2:
+        raise ValueError(f"16-bit audio needs an even number of bytes, got {len(data)}")
+    return np.frombuffer(data, "<i2")

@@ -87,11 +87,9 @@ class Played:
         self._forget_before(now_ms - _KEPT_FOR_MS)
         for piece in self._pieces:
             if piece[0] > now_ms:
-                return False
-            if (end := _end(piece)) >= now_ms - last_ms:
-                self._heard_until = end
-                return True
-        return False
+                break
+            self._heard_until = _end(piece)
+        return now_ms - last_ms <= self._heard_until
 
     def advance(self, last: int) -> None:
         """Have the spectra of all frames up to the one that ends at hop ``last``."""

@@ -32,13 +32,11 @@ from pipelines.conversation.events import (
     ReplyText,
     ReplyToolCall,
 )
+from pipelines.conversation.pieces import Pieces
 from pipelines.conversation.pulse import Pulse
 from pipelines.conversation.stall import timely
 from pipelines.speaking.loudness import Leveller
 from pipelines.speaking.script import Line, Script
-
-MOST_AUDIO_MS: Final = 200
-"""A piece of audio goes out in slices no longer than this: clients cap the size of a message."""
 
 MOST_LEAD_MS: Final = 5_000
 """No phrase is begun further ahead of the listener: a barge-in would waste it."""
@@ -47,6 +45,9 @@ READ_LEAD_MS: Final = 2_000
 """Audio of a phrase is not read further ahead of the listener: a model that speaks as it is read
 gives its place to others meanwhile. Less than above, for one that gives a phrase at a time may
 need a while for the next."""
+
+_STRIDE_MS: Final = 200
+"""Reading is taken up again once so much less is in hand: to wake for less would cost more."""
 
 MOST_CHARACTERS: Final = 100_000
 """A model that has written so much, two hours of speech, will not end."""
@@ -72,12 +73,16 @@ class ReplyPlan:
 
 @dataclass(slots=True)
 class Stages:
-    """When each stage of a reply first gave something: loop time in seconds, None for not yet."""
+    """When each stage of a reply first gave something, and when the model had ``written`` and the
+    voice had ``spoken`` all of it: loop time in seconds, None for not yet."""
 
     began: float
     first_token: float | None = None
     first_phrase: float | None = None
     first_audio: float | None = None
+    written: float | None = None
+    spoken: float | None = None
+    epoch: int = 0
 
     def mark(self, stage: str, now: float) -> None:
         """Keep the first time only."""
@@ -125,7 +130,7 @@ class Reply:
         self._leveller = leveller or Leveller()
         self._pulse = pulse or Pulse()
         self._loop = asyncio.get_running_loop()
-        self.stages = Stages(self._loop.time())
+        self.stages = Stages(self._loop.time(), epoch=plan.epoch)
 
     async def run(self) -> None:
         """Make the reply; its last output is always a ReplyFinished."""
@@ -162,6 +167,7 @@ class Reply:
                     usage = delta
                 if written > MOST_CHARACTERS or len(tools.calls) > MOST_TOOL_CALLS:
                     raise EngineError("llm", "bad_response", "the model's answer does not end")
+        self.stages.mark("written", self._loop.time())
         if not written and not tools.calls:
             raise EngineError("llm", "empty", "the model gave neither words nor tool calls")
         for line in script.finish():
@@ -177,18 +183,18 @@ class Reply:
         while (line := await phrases.get()) is not None:
             self.stages.mark("first_phrase", self._loop.time())
             if line.spoken:
-                await self._wait_for_listener(MOST_LEAD_MS)
+                await self._wait_for_listener(self._lead_ms() - MOST_LEAD_MS)
                 await self._speak(line)
             else:
                 self._put(ReplyText(self.plan.epoch, line.text))
+        self.stages.mark("spoken", self._loop.time())
 
-    async def _wait_for_listener(self, lead_ms: float) -> None:
-        ahead = self._lead_ms() - lead_ms
-        if ahead > 0:
-            await asyncio.sleep(ahead / 1000)
+    async def _wait_for_listener(self, ahead_ms: float, stride_ms: float = 0) -> None:
+        if ahead_ms > 0:
+            await asyncio.sleep((ahead_ms + stride_ms) / 1000)
 
     async def _speak(self, line: Line) -> None:
-        plan, levelled = self.plan, self._leveller.phrase()
+        plan, levelled, pieces = self.plan, self._leveller.phrase(), Pieces()
         priority = Priority.FINAL if self._released() else plan.chat.priority
         request = SpeechRequest(line.spoken, plan.voice, plan.speed, priority, plan.chat.call)
         text: ReplyText | None = ReplyText(self.plan.epoch, line.text, line.spoken)
@@ -201,20 +207,18 @@ class Reply:
                 if text is not None:
                     self._put(text)
                     text = None
-                for piece in _slices(levelled.feed(pcm)):
-                    self._put(ReplyAudio(self.plan.epoch, piece))
-                await self._wait_for_listener(READ_LEAD_MS)
+                self._sound(pieces.add(levelled.feed(pcm), self._lead_ms()))
+                lead_ms = self._lead_ms() + pieces.gathered_ms
+                await self._wait_for_listener(lead_ms - READ_LEAD_MS, _STRIDE_MS)
                 asked_at = self._loop.time()
+        self._sound(pieces.finish())
         levelled.finish()
         if text is not None:
             self._put(text)
 
-
-def _slices(pcm: Pcm) -> list[Pcm]:
-    most = MOST_AUDIO_MS * pcm.rate // 1000
-    if len(pcm) <= most:
-        return [pcm]
-    return [pcm.part(start, start + most) for start in range(0, len(pcm), most)]
+    def _sound(self, pieces: list[Pcm]) -> None:
+        for piece in pieces:
+            self._put(ReplyAudio(self.plan.epoch, piece))
 
 
 def _first(failures: BaseExceptionGroup[EngineError]) -> EngineError:

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import soxr
 
-from engines.audio import Pcm, Samples
+from engines.audio import Pcm, Samples, samples_of
 from voice.wire import g711
 from voice.wire.realtime_session import RealtimeAudioFormat, RealtimeAudioPCM, RealtimeAudioPCMU
 
@@ -22,7 +22,7 @@ def rate_of(form: RealtimeAudioFormat) -> int:
 def decode(data: bytes, form: RealtimeAudioFormat) -> Samples:
     """The wire's bytes as samples at ``rate_of(form)``. Raises ValueError on half a sample."""
     if isinstance(form, RealtimeAudioPCM):
-        return Pcm.from_bytes(data, PCM_RATE).samples
+        return samples_of(data)
     return g711.decode(data, _law(form))
 
 

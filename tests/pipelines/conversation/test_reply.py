@@ -27,9 +27,9 @@ from pipelines.conversation.events import (
     ReplyText,
     ReplyToolCall,
 )
+from pipelines.conversation.pieces import MOST_AUDIO_MS
 from pipelines.conversation.pulse import Pulse
 from pipelines.conversation.reply import (
-    MOST_AUDIO_MS,
     MOST_CHARACTERS,
     MOST_TOOL_CALLS,
     READ_LEAD_MS,
@@ -299,7 +299,7 @@ async def test_a_phrase_is_read_no_further_than_two_seconds_ahead() -> None:
     await Reply(PLAN, llm, voice, put=put, lead_ms=lead_ms).run()
     assert ahead == 8_000
     assert READ_LEAD_MS < most <= READ_LEAD_MS + 81
-    assert loop.time() - began == pytest.approx(6.0, abs=0.1)
+    assert loop.time() - began == pytest.approx(6.0, abs=0.3)
 
 
 async def test_the_voice_is_as_fast_as_it_is_waited_for_whatever_its_listener_waits() -> None:
