@@ -105,6 +105,10 @@ class CallSocket(WebSocketsSansIOProtocol):
         await super().send(message)
         if message["type"] == "websocket.http.response.body" and not message.get("more_body"):
             self.handshake_complete = True  # a refusal is an answer: uvicorn would log an error
+        if message["type"] == "websocket.close" and self.close_timer is not None:
+            # To close, as uvicorn would, waits for all to be sent: for ever, if nobody is there.
+            self.close_timer.cancel()
+            self.close_timer = self.loop.call_later(self.close_timeout, self.abort)
 
     def handle_ping(self) -> None:
         """Answer, unless the client reads so slowly that answers would pile up."""

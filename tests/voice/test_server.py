@@ -8,7 +8,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -329,3 +329,30 @@ async def refused(url: str) -> str:
             pass
     assert caught.value.response.status_code == 503
     return str(json.loads(caught.value.response.body)["error"]["code"])
+
+
+@pytest.mark.slow
+async def test_a_client_that_is_there_answers_pings_and_one_that_has_died_loses_its_call(
+    deaf: str,
+) -> None:
+    full = ("admission.max_calls=2", "admission.lost_s=3", "server.drain_s=0")
+    async with draining(deaf, *full) as (process, port):
+        url = f"ws://127.0.0.1:{port}/v1/realtime"
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(
+            b"GET /v1/realtime HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\n"
+            b"Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+            b"Sec-WebSocket-Key: YW50aXBob24gbG9hZHRlcw==\r\n\r\n"
+        )
+        async with connect(url, proxy=None) as idle:
+            began = asyncio.get_running_loop().time()
+            with suppress(ConnectionResetError):
+                while await reader.read(65_536):  # and answers nothing
+                    pass
+            assert 2.5 < asyncio.get_running_loop().time() - began < 6
+            assert (await answer(port, "/ready"))[1]["calls"] == 1
+            async with connect(url, proxy=None) as another:
+                await another.recv()
+            assert idle.close_code is None
+        writer.transport.abort()
+        process.send_signal(signal.SIGINT)

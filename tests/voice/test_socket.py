@@ -68,6 +68,36 @@ async def test_what_stands_right_before_a_close_is_taken(
     assert "bug" not in caplog.text
 
 
+async def test_a_client_that_does_not_answer_a_close_is_cut_off(
+    serve: Any, eventually: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    aborted = []
+    abort = CallSocket.abort
+    monkeypatch.setattr(CallSocket, "abort", lambda self: (aborted.append(self), abort(self)))
+    server = await serve()
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(
+        b"GET /v1/realtime HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: YW50aXBob24gbG9hZHRlcw==\r\n\r\n"
+    )
+    await reader.readuntil(b"session.created")
+    socket = socket_of(server)
+    socket.close_timeout = 0.01
+    await socket.send({"type": "websocket.close", "code": 1000, "reason": ""})
+    await eventually(lambda: not server.connections)
+    assert aborted == [socket]
+    writer.transport.abort()
+
+
+async def test_the_answer_to_a_ping_is_a_sign_of_life(serve: Any, eventually: Any) -> None:
+    server = await serve()
+    async with server.call():
+        socket = socket_of(server)
+        socket.heard_at = 0.0
+        socket.send_keepalive_ping()
+        await eventually(lambda: socket.heard_at > 0)
+
+
 async def test_room_in_the_transport_is_told_of(serve: Any) -> None:
     server = await serve()
     async with server.call():

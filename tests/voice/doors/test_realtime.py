@@ -4,11 +4,12 @@ import asyncio
 import json
 import socket
 import struct
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
+from prometheus_client import generate_latest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
@@ -20,6 +21,8 @@ from engines.scripted import (
     ScriptedTts,
     TtsOptions,
 )
+from loadtest.caller import append_frame
+from pipelines.strain import Strain
 
 KEYS = "server.api_keys=key1,key2"
 
@@ -137,6 +140,215 @@ async def test_a_full_house_says_so_until_someone_leaves(serve: Any, eventually:
     assert (status, error["code"]) == (503, "server_full")
     assert "2 calls" in error["message"]
     assert int(headers["Retry-After"]) > 0
+
+
+async def test_a_refusal_tells_the_place_in_the_queue(serve: Any) -> None:
+    server = await serve("admission.max_calls=1")
+    async with server.call():
+        _, error, headers = await refusal(server)
+    assert headers["X-Queue-Position"] == "1"
+    assert error["queue_position"] == 1
+
+
+async def test_a_strained_house_refuses_new_calls_and_keeps_its_own(serve: Any) -> None:
+    server = await serve()
+    async with server.call() as client:
+        server.house.strain = Strain.NO_CALLS
+        status, error, headers = await refusal(server)
+        assert (status, error["code"]) == (503, "overloaded")
+        assert int(headers["Retry-After"]) > 0
+        await client.take_turn()
+        await client.until("response.done")
+    server.house.strain = Strain.NONE
+    await server.assert_works()
+
+
+async def test_a_client_that_only_reads_events_is_told_by_one(serve: Any) -> None:
+    server = await serve("admission.max_calls=1")
+    server.query = "model=gpt-realtime&busy=event"
+    async with server.call(), connect(server.url, proxy=None, subprotocols=["realtime"]) as late:
+        event = json.loads(await late.recv())
+        with pytest.raises(ConnectionClosed):
+            await late.recv()
+        assert (event["type"], event["error"]["code"]) == ("error", "server_full")
+        assert (late.subprotocol, late.close_code) == ("realtime", 1013)
+        assert server.house.calls == 1
+
+
+async def test_who_may_not_come_at_all_is_told_by_http(serve: Any) -> None:
+    server = await serve(KEYS)
+    server.query = "busy=event"
+    assert (await refusal(server))[0] == 401
+
+
+async def test_refusals_are_counted_by_reason_and_tenant_and_never_by_key(serve: Any) -> None:
+    server = await serve(KEYS, "tenants.acme.keys=secret", "admission.max_calls=1")
+    async with server.call(additional_headers={"Authorization": "Bearer secret"}):
+        assert server.house.reception.admission().by_tenant() == {"acme": 1, "default": 0}
+        for key in ("secret", "key1", "wrong"):
+            await refusal(server, additional_headers={"Authorization": f"Bearer {key}"})
+    value = server.house.metrics.registry.get_sample_value
+    for reason, tenant in (
+        ("server_full", "acme"), ("server_full", "default"), ("invalid_api_key", "")
+    ):  # fmt: skip
+        labels = {"reason": reason, "tenant": tenant}
+        assert value("antiphon_refusals_total", labels) == 1
+    assert b"secret" not in generate_latest(server.house.metrics.registry)
+
+
+async def test_a_tenant_s_share_is_kept_for_its_keys(serve: Any) -> None:
+    server = await serve(
+        KEYS, "tenants.acme.keys=theirs", "tenants.acme.share=0.5", "admission.max_calls=2"
+    )
+    ours, theirs = (
+        {"additional_headers": {"Authorization": f"Bearer {key}"}} for key in ("key1", "theirs")
+    )
+    async with server.call(**ours):
+        _, error, _ = await refusal(server, **ours)
+        assert error["code"] == "share_full"
+        async with server.call(**theirs):
+            assert server.house.calls == 2
+
+
+# --- the waiting room -----------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def raw(
+    server: Any, *extra: bytes
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A handshake, and what comes right after it, by hand."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(
+        b"GET /v1/realtime HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: YW50aXBob24gbG9hZHRlcw==\r\n\r\n"
+        + b"".join(extra)
+    )
+    try:
+        yield reader, writer
+    finally:
+        writer.transport.abort()
+
+
+def waiting(server: Any) -> int:
+    return int(server.house.reception.admission().waiting)
+
+
+async def test_who_waits_gets_the_call_that_comes_free(serve: Any, eventually: Any) -> None:
+    server = await serve("admission.max_calls=1", "admission.waiting=1")
+
+    async def wait_and_talk() -> None:
+        async with server.call() as client:
+            await client.take_turn()
+            await client.until("response.done")
+
+    async with server.call():
+        late = asyncio.create_task(wait_and_talk())
+        await eventually(lambda: waiting(server) == 1)
+        _, error, headers = await refusal(server)
+        assert (error["code"], headers["X-Queue-Position"]) == ("server_full", "2")
+    await late
+
+
+async def test_who_has_waited_long_enough_is_told_so(serve: Any) -> None:
+    server = await serve("admission.max_calls=1", "admission.waiting=1", "admission.wait_s=0.05")
+    async with server.call():
+        status, error, headers = await refusal(server)
+    assert (status, error["code"]) == (503, "waited_too_long")
+    assert int(headers["Retry-After"]) > 0
+
+
+@pytest.mark.parametrize("leave", ["close", "reset", "half"])
+async def test_who_hangs_up_while_waiting_frees_the_place(
+    serve: Any, eventually: Any, leave: str
+) -> None:
+    server = await serve("admission.max_calls=1", "admission.waiting=1")
+    async with server.call(), raw(server) as (_, writer):
+        await eventually(lambda: waiting(server) == 1)
+        if leave == "half":
+            writer.write_eof()
+        elif leave == "reset":
+            sock = writer.transport.get_extra_info("socket")
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            writer.transport.abort()
+        else:
+            writer.close()
+        await eventually(lambda: waiting(server) == 0)
+        assert server.house.calls == 1
+    await server.is_empty()
+    await server.assert_works()
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        append_frame(b"\0\0"),
+        append_frame(b"\0\0") * 1_000,
+        b"\x89\x80\0\0\0\0",
+        b"\x88\x80\0\0\0\0",
+        b"garbage" * 100,
+    ],
+)
+async def test_who_talks_before_being_let_in_harms_nobody(
+    serve: Any, eventually: Any, sent: bytes
+) -> None:
+    server = await serve("admission.max_calls=1", "admission.waiting=1")
+    async with server.call():
+        async with raw(server, sent) as (_, writer):
+            await writer.drain()
+            await eventually(lambda: len(server.connections) == 2)
+        await eventually(lambda: waiting(server) == 0 and len(server.connections) == 1)
+    await server.is_empty()
+    await server.assert_works()
+
+
+async def test_many_at_once_for_one_place_get_it_once(serve: Any) -> None:
+    server = await serve("admission.max_calls=1")
+
+    async def attempt() -> int:
+        async with raw(server) as (reader, _):
+            status = (await reader.readline()).split()[1]
+            if status == b"101":
+                await left.wait()
+            return int(status)
+
+    left = asyncio.Event()
+    attempts = [asyncio.create_task(attempt()) for _ in range(40)]
+    for done, finished in enumerate(asyncio.as_completed(attempts), start=1):
+        await finished
+        if done == 39:
+            assert server.house.calls == 1
+            left.set()
+    assert sorted(attempt.result() for attempt in attempts) == [101, *[503] * 39]
+
+
+async def test_who_goes_while_being_let_in_leaves_nothing(serve: Any) -> None:
+    server = await serve("admission.max_calls=1")
+    for _ in range(20):
+        async with raw(server) as (_, writer):
+            await writer.drain()
+    await server.is_empty()
+    await server.assert_works()
+
+
+async def test_a_call_whose_client_has_died_loses_its_place(serve: Any, eventually: Any) -> None:
+    server = await serve("admission.max_calls=2", "admission.lost_s=30")
+    async with server.call() as healthy, raw(server) as (reader, _):
+        await reader.readuntil(b"session.created")
+        await eventually(lambda: server.house.calls == 2)
+        for connection in server.connections:
+            connection.heard_at -= 31  # as if nothing had come from either since
+        for lease in server.house.reception._lines:
+            lease.beaten_at -= 31
+        await healthy.hear(b"\0\0" * 480)
+        await healthy.refusal("conversation.item.retrieve", item_id="x")
+        server.house.reception.expire()
+        assert server.house.calls == 1
+        with suppress(ConnectionResetError):
+            while await reader.read(65_536):
+                pass
+        await healthy.take_turn()
+        await healthy.until("response.done")
 
 
 # --- messages that are too much -------------------------------------------------------------
