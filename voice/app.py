@@ -103,15 +103,6 @@ async def warm_up(house: House, told: Callable[[str], None]) -> None:
     house.ready = True
 
 
-async def watch_loop(metrics: Metrics, every_s: float = 0.25) -> None:
-    """Measure how late the event loop is, until cancelled."""
-    loop = asyncio.get_running_loop()
-    while True:
-        due = loop.time() + every_s
-        await asyncio.sleep(every_s)
-        metrics.loop_lag.observe(max(0.0, loop.time() - due))
-
-
 def _places(config: Config) -> Mapping[str, Sequence[Place]]:
     """Where the engines run that do not run in here."""
     wanted = config.placement.wanted()

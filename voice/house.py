@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -29,11 +30,13 @@ class House:
     closing: bool = False
     open_calls: set[Call] = field(default_factory=set)
     strain: Strain = Strain.NONE
+    files_may_run: asyncio.Event = field(default_factory=asyncio.Event)
     records: Records = field(init=False)
     reception: Reception = field(init=False)
     _voice_slots: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
+        self.files_may_run.set()
         self.records = Records(self.config.journal)
         admission = Admission(self.config.admission, self.config.tenants, self.room())
         self.reception = Reception(admission, self.room, self.metrics)
@@ -85,6 +88,7 @@ class House:
     def knows(self, call: Call) -> Iterator[None]:
         """The call is one of ``open_calls`` for as long as the context lasts."""
         self.open_calls.add(call)
+        call.bear(self.strain)
         try:
             yield
         finally:

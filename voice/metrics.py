@@ -23,6 +23,7 @@ _LOAD_GAUGES: Final = {
     "antiphon_engine_batch": ("batch", "Rows of its last batch"),
     "antiphon_engine_step_seconds": ("step_ms", "What its last batch took"),
     "antiphon_engine_queued": ("queued", "Items that wait for a batch"),
+    "antiphon_engine_oldest_seconds": ("oldest_ms", "How long the oldest of them has, files aside"),
 }
 """Name of the gauge -> the field of ``engines.ports.Load``, and what it tells."""
 
@@ -97,6 +98,39 @@ class Metrics:
             "loop_lag",
             "How late the event loop runs what is due",
             buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5),
+        )
+        self.strain = Gauge(
+            "antiphon_strain",
+            "The step of the overload ladder: 0 none, 1 slow partials, 2 no partials, 3 no"
+            " speculation, 4 short replies, 5 no files, 6 no calls",
+            registry=self.registry,
+        )
+        self.strain_steps = self._counter(
+            "strain_steps", "Changes of the overload ladder's step, by where they led", "to"
+        )
+        self.signs = Gauge(
+            "antiphon_strain_sign",
+            "What the overload ladder goes by; each is strained from 1 on",
+            ["sign"],
+            registry=self.registry,
+        )
+        self.underruns = Counter(
+            "antiphon_underruns",
+            "Gaps in replies because their audio came late, for a listener with 60 ms in reserve",
+            registry=self.registry,
+        )
+        self.underrun_seconds = Counter(
+            "antiphon_underrun_seconds", "How long these gaps were", registry=self.registry
+        )
+        self.playout_lead = self._seconds(
+            "playout_lead",
+            "How long a listener has enough, of replies that have sounded for a second and are"
+            " still being made; looked at twice a second",
+        )
+        self.tts_rtf = Gauge(
+            "antiphon_tts_realtime_factor",
+            "How long the voice took for a second of audio, in the last seconds; 0 for silence",
+            registry=self.registry,
         )
         self.model_load = Gauge(
             "antiphon_model_load_seconds",

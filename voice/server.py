@@ -17,12 +17,13 @@ from starlette.applications import Starlette
 from starlette.routing import WebSocketRoute
 
 from engines.ports import EngineError
-from voice.app import open_house, warm_up, watch_loop
+from voice.app import open_house, warm_up
 from voice.auth import is_loopback
 from voice.config import Config, ConfigError
 from voice.doors.realtime import RealtimeDoor
 from voice.doors.rest import routes
 from voice.house import House
+from voice.overload import Overload
 from voice.socket import CallSocket, DoorstepProtocol
 
 BACKLOG: Final = 2048
@@ -81,7 +82,7 @@ async def serve(config: Config, told: Callable[[str], None]) -> None:
             try:
                 async with asyncio.TaskGroup() as tasks:
                     aside = [
-                        tasks.create_task(watch_loop(house.metrics)),
+                        tasks.create_task(Overload(house).watch()),
                         tasks.create_task(house.reception.watch()),
                         tasks.create_task(_get_ready(house, url, told)),
                     ]

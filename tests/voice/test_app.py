@@ -1,6 +1,5 @@
 """From a configuration to a house with warm engines."""
 
-import asyncio
 import os
 import sys
 from collections.abc import Callable
@@ -11,9 +10,8 @@ import pytest
 
 from engines.placement import Gpu, Inventory
 from engines.ports import EngineError, SpeechRequest
-from voice.app import engine_path, open_house, warm_up, watch_loop
+from voice.app import engine_path, open_house, warm_up
 from voice.config import ConfigError, load
-from voice.metrics import Metrics
 
 OWN_ENGINE = """
 from dataclasses import dataclass
@@ -203,21 +201,6 @@ async def test_an_option_that_an_engine_does_not_have(own_module: Any) -> None:
     path = own_module("engine")
     said = await refusal(f"llm.engine={path}", "llm.greting=x")
     assert said == "llm.greting: there is no such setting. Did you mean llm.greeting?"
-
-
-@pytest.mark.virtual_clock
-async def test_the_loop_is_watched_until_that_is_cancelled(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    metrics, loop = Metrics(), asyncio.get_running_loop()
-    watching = asyncio.create_task(watch_loop(metrics, every_s=0.25))
-    await asyncio.sleep(0.6)
-    loop._jump(0.3)  # something holds the loop for so long
-    await asyncio.sleep(0.5)
-    watching.cancel()
-    value = metrics.registry.get_sample_value
-    assert value("antiphon_loop_lag_seconds_count") >= 3
-    assert value("antiphon_loop_lag_seconds_sum") == pytest.approx(0.15, abs=0.11)
 
 
 async def test_an_engine_that_has_a_place_runs_in_a_process_of_its_own() -> None:

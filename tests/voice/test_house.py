@@ -63,12 +63,19 @@ async def test_a_house_that_closes_takes_no_more_calls() -> None:
     assert closing.calls == 0
 
 
-def test_the_house_knows_its_open_calls() -> None:
-    home, call = house(), object()
+class Bearing:
+    def bear(self, strain: Strain) -> None:
+        self.strain = strain
+
+
+def test_the_house_knows_its_open_calls_and_tells_them_how_it_is() -> None:
+    home, call = house(), Bearing()
+    home.strain = Strain.NO_FILES
     with pytest.raises(RuntimeError), home.knows(call):  # type: ignore[arg-type]
         assert home.open_calls == {call}
         raise RuntimeError("a bug")
     assert home.open_calls == set()
+    assert call.strain is Strain.NO_FILES
 
 
 def test_a_call_behaves_as_the_agent_is_set_up() -> None:
