@@ -21,6 +21,7 @@ from engines.vad.ears import Ears
 from pipelines.conversation.ports import Engines
 from voice.config import ENGINES, NO_ENGINE, Config, ConfigError, EngineConfig, Faults, build
 from voice.house import House
+from voice.metering import Meter, metered
 from voice.metrics import Metrics
 from voice.packages import faults, needs_of, packages
 
@@ -41,7 +42,7 @@ async def open_house(config: Config) -> AsyncIterator[House]:
     check_engines(config)
     models = ModelStore(config.models_path)
     async with AsyncExitStack() as stack:
-        made = {}
+        made, meter = {}, Meter()
         places, shared = _places(config), config.placement.shared()
         for kind in ENGINES:
             section = getattr(config, kind)
@@ -51,7 +52,8 @@ async def open_house(config: Config) -> AsyncIterator[House]:
                 else make_engine(kind, section, models)
             )
             stack.push_async_callback(engine.close)
-            made[kind] = engine
+            apart = len(places.get(kind, ())) + len(shared.get(kind, ()))
+            made[kind] = metered(engine, kind, meter, apart)
         judge = _make_judge(config.end_of_turn, models)
         if judge is not None:
             stack.push_async_callback(judge.close)
@@ -59,7 +61,8 @@ async def open_house(config: Config) -> AsyncIterator[House]:
         metrics = Metrics()
         metrics.watch_ears(ears)
         metrics.watch_engines(made)
-        house = House(config, Engines(ears, **made, end_of_turn=judge), metrics)
+        house = House(config, Engines(ears, **made, end_of_turn=judge), metrics, meter)
+        stack.push_async_callback(asyncio.to_thread, house.traces.close)
         stack.push_async_callback(asyncio.to_thread, house.records.close)
         yield house
 
@@ -98,8 +101,9 @@ async def warm_up(house: House, told: Callable[[str], None]) -> None:
         if engine is None:
             continue
         await engine.warm_up()
-        name = getattr(house.config, kind).engine
-        told(f"{kind}  {name}  warm in {loop.time() - began:.1f} s")
+        name, took_s = getattr(house.config, kind).engine, loop.time() - began
+        house.metrics.model_load.labels(kind).set(took_s)
+        told(f"{kind}  {name}  warm in {took_s:.1f} s")
     house.ready = True
 
 

@@ -233,11 +233,9 @@ class CallTrace:
         name = f"transcribe {model.name}"
         turn.parts.append(_Part(name, take.began, now, attributes, _kind(model)))
 
-    def _accept(self, command: AcceptTranscript, now: int) -> None:
-        self._end_turn(command.turn, now, "heard" if command.text else "empty")
-
-    def _fail(self, command: FailTranscript, now: int) -> None:
-        self._end_turn(command.turn, now, "failed")
+    def _conclude(self, command: AcceptTranscript | FailTranscript, now: int) -> None:
+        heard = isinstance(command, AcceptTranscript) and ("heard" if command.text else "empty")
+        self._end_turn(command.turn, now, heard or "failed")
 
     def _end_turn(self, number: int, now: float, outcome: str) -> None:
         turn = self._turns.pop(number, None)
@@ -269,11 +267,9 @@ class CallTrace:
         if reply := self._replies.get(command.epoch):
             reply.span.add_event(_NOTES[type(command)], timestamp=self._ns(now))
 
-    def _drop_reply(self, command: DropReply, now: int) -> None:
-        self._end_reply(command.epoch, now, "dropped")
-
-    def _stop_reply(self, command: StopReply, now: int) -> None:
-        self._end_reply(command.epoch, now, command.reason)
+    def _stop_reply(self, command: DropReply | StopReply, now: int) -> None:
+        reason = command.reason if isinstance(command, StopReply) else "dropped"
+        self._end_reply(command.epoch, now, reason)
 
     def _end_reply(self, epoch: int, now: float, outcome: str) -> None:
         reply = self._replies.get(epoch)
@@ -390,14 +386,14 @@ _PERFORM: Final[Mapping[type, Callable[[CallTrace, Any, int], None]]] = {
     DiscardTurn: CallTrace._discard_turn,
     Transcribe: CallTrace._transcribe,
     DropTake: CallTrace._drop_take,
-    AcceptTranscript: CallTrace._accept,
-    FailTranscript: CallTrace._fail,
+    AcceptTranscript: CallTrace._conclude,
+    FailTranscript: CallTrace._conclude,
     PrepareReply: CallTrace._begin_reply,
     StartReply: CallTrace._begin_reply,
     SayLine: CallTrace._begin_reply,
     ReleaseReply: CallTrace._note,
     PauseReply: CallTrace._note,
     ResumeReply: CallTrace._note,
-    DropReply: CallTrace._drop_reply,
+    DropReply: CallTrace._stop_reply,
     StopReply: CallTrace._stop_reply,
 }

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from engines.ports import Measured
 from pipelines.conversation.call import Call
-from pipelines.conversation.ports import CallSettings, Engines
+from pipelines.conversation.ports import CallSettings, Engines, Observer
 from pipelines.strain import Strain
 from voice.admission import Admission, Room
+from voice.call_metrics import CallMetrics
 from voice.config import ENGINES, Config
+from voice.metering import Meter
 from voice.metrics import Metrics
 from voice.reception import Reception
 from voice.records import Records
+from voice.traces import Traces
 
 
 @dataclass(slots=True)
@@ -26,6 +29,7 @@ class House:
     config: Config
     engines: Engines
     metrics: Metrics = field(default_factory=Metrics)
+    meter: Meter = field(default_factory=Meter)
     ready: bool = False
     closing: bool = False
     open_calls: set[Call] = field(default_factory=set)
@@ -33,11 +37,14 @@ class House:
     files_may_run: asyncio.Event = field(default_factory=asyncio.Event)
     records: Records = field(init=False)
     reception: Reception = field(init=False)
+    traces: Traces = field(init=False)
     _voice_slots: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         self.files_may_run.set()
         self.records = Records(self.config.journal)
+        self.traces = Traces(self.config)
+        self.metrics.watch_meter(self.meter)
         admission = Admission(self.config.admission, self.config.tenants, self.room())
         self.reception = Reception(admission, self.room, self.metrics)
 
@@ -83,6 +90,15 @@ class House:
         """Take no more calls, and send away who waits for one."""
         self.closing = True
         self.reception.settle()
+
+    @contextmanager
+    def watched(
+        self, call: str, tenant: str, headers: Mapping[str, str]
+    ) -> Iterator[tuple[Observer, ...]]:
+        """What reads along with a call that began with these headers, and whom its work is booked
+        on, until the end of the context."""
+        with self.meter.call(call, tenant), self.traces.follow(call, headers) as traced:
+            yield (CallMetrics(self.metrics), *traced)
 
     @contextmanager
     def knows(self, call: Call) -> Iterator[None]:

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from engines.ports import Measured
 from engines.vad.ears import Ears
 from voice.admission import Admission
+from voice.metering import Meter
 
 _SECONDS: Final = (0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.8, 1.2, 2.0, 5.0)
 
@@ -164,6 +165,32 @@ class Metrics:
         """Export what each engine is doing, asked for at each scrape; ``engines`` by kind."""
         measured = {kind: e for kind, e in engines.items() if isinstance(e, Measured)}
         self.registry.register(_Loads(measured))
+
+    def watch_meter(self, meter: Meter) -> None:
+        """Export whom the engines and the processor have worked for, asked for at each scrape."""
+        self.registry.register(_Tenants(meter))
+
+
+class _Tenants(Collector):
+    """Seconds by tenant; those of nobody have none."""
+
+    def __init__(self, meter: Meter) -> None:
+        self._meter = meter
+
+    def collect(self) -> Iterator[Metric]:
+        engine = CounterMetricFamily(
+            "antiphon_tenant_engine_seconds",
+            "Time that each engine was held for a tenant's calls; on a GPU, GPU-seconds",
+            labels=["tenant", "engine"],
+        )
+        for (tenant, kind), seconds in self._meter.engine_s.items():
+            engine.add_metric([tenant, kind], seconds)
+        cpu = CounterMetricFamily(
+            "antiphon_tenant_cpu_seconds", "The server's CPU, by tenant", labels=["tenant"]
+        )
+        for tenant, seconds in self._meter.cpu_s.items():
+            cpu.add_metric([tenant], seconds)
+        yield from (engine, cpu)
 
 
 class _Loads(Collector):

@@ -23,6 +23,7 @@ from voice.config import Config, ConfigError
 from voice.doors.realtime import RealtimeDoor
 from voice.doors.rest import routes
 from voice.house import House
+from voice.metering import watch_cpu
 from voice.overload import Overload
 from voice.socket import CallSocket, DoorstepProtocol
 
@@ -84,6 +85,7 @@ async def serve(config: Config, told: Callable[[str], None]) -> None:
                     aside = [
                         tasks.create_task(Overload(house).watch()),
                         tasks.create_task(house.reception.watch()),
+                        tasks.create_task(watch_cpu(house.meter)),
                         tasks.create_task(_get_ready(house, url, told)),
                     ]
                     await server.serve(sockets=[listener])

@@ -76,13 +76,16 @@ async def test_engines_of_ones_own_are_made_warmed_and_closed(own_module: Any) -
         await warm_up(house, told.append)
         assert house.ready
         engines = house.engines
-        assert (engines.llm.options.greeting, engines.asr.options.greeting) == ("hi", "hello")
-        assert str(engines.llm.models.root) == "/nowhere"
-        assert not engines.llm.closed
+        assert (engines.llm.engine.options.greeting, engines.asr.engine.options.greeting) == (
+            "hi",
+            "hello",
+        )
+        assert str(engines.llm.engine.models.root) == "/nowhere"
+        assert not engines.llm.engine.closed
         assert house.metrics.registry.get_sample_value("antiphon_vad_windows") == 0
-    assert engines.asr.closed
-    assert engines.llm.closed
-    assert engines.tts.closed
+    assert engines.asr.engine.closed
+    assert engines.llm.engine.closed
+    assert engines.tts.engine.closed
     assert [line.split()[:2] for line in told] == [["asr", path], ["llm", path], ["tts", path]]
 
 
@@ -126,7 +129,8 @@ async def test_a_module_in_no_package_is_an_engine_too_after_those_of_ours(
     assert engine_path("tts", "parrot_of_mine") == "parrot_of_mine"
     assert engine_path("tts", "scripted") == "engines.tts.scripted"
     async with open_house(load(settings=["tts.engine=parrot_of_mine"], scripted=True)) as house:
-        assert type(house.engines.tts).__module__ == "parrot_of_mine"
+        tts: Any = house.engines.tts
+        assert type(tts.engine).__module__ == "parrot_of_mine"
 
 
 async def test_a_sibling_that_is_missing_is_not_the_engine_itself(own_module: Any) -> None:
@@ -208,7 +212,7 @@ async def test_an_engine_that_has_a_place_runs_in_a_process_of_its_own() -> None
     async with open_house(load(settings=settings, scripted=True)) as house:
         await warm_up(house, lambda _: None)
         tts: Any = house.engines.tts
-        pids = {process.pid for process in tts.processes}
+        pids = {process.pid for process in tts.engine.processes}
         assert len(pids) == 2
         assert os.getpid() not in pids
         async with tts.open(SpeechRequest("One two three.")) as audio:

@@ -16,7 +16,6 @@ from starlette.datastructures import Headers
 from pipelines.conversation.call import Call, open_call
 from voice.admission import Caller
 from voice.auth import is_foreign_page, presented_key, tenant_of
-from voice.call_metrics import CallMetrics
 from voice.doors.outbox import Outbox, SlowClientError
 from voice.doors.realtime_listener import RealtimeListener
 from voice.doors.realtime_settings import call_settings, first_session
@@ -86,18 +85,18 @@ class RealtimeDoor:
         try:
             async with house.reception.admit(caller, CallSocket.of(scope), receive):
                 await _accept(scope, send)
-                await self._serve(scope, receive, send)
+                await self._serve(caller, scope, receive, send)
         except RefusedError as refused:
             return answer_to(refused.refusal, house.room().most)
         except CallerGoneError:
             house.metrics.calls_opened.labels("gone").inc()
         return None
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
         socket = CallSocket.of(scope)
         code = 1000
         try:
-            await self._talk(scope, receive, socket)
+            await self._talk(caller, scope, receive, socket)
         except* SlowClientError as slow:
             logger.warning("a call was dropped: %s", slow.exceptions[0])
             code = _TOO_SLOW
@@ -109,7 +108,9 @@ class RealtimeDoor:
         elif not socket.disconnected:
             await _close(send, socket, code)
 
-    async def _talk(self, scope: Scope, receive: Receive, socket: CallSocket) -> None:
+    async def _talk(
+        self, caller: Caller, scope: Scope, receive: Receive, socket: CallSocket
+    ) -> None:
         house, new_id = self._house, _id_source()
         session = first_session(_query(scope), house.call_settings, house.model, new_id("sess"))
         base = house.call_settings
@@ -117,7 +118,10 @@ class RealtimeDoor:
         outbox, hung_up = Outbox(socket), asyncio.Event()
         teller = RealtimeTeller(outbox, session, settings, new_id, hung_up.set)
         rate, asked = rate_of(session.audio.input.format), _asks_for_recording(scope)
-        with house.records.keep(session.id, rate, settings.turns, record=asked) as kept:
+        with (
+            house.records.keep(session.id, rate, settings.turns, record=asked) as kept,
+            house.watched(session.id, caller.tenant, Headers(scope=scope)) as watching,
+        ):
             async with open_call(
                 house.engines,
                 settings,
@@ -125,7 +129,7 @@ class RealtimeDoor:
                 rate=rate,
                 new_id=lambda: new_id("item"),
                 call_id=session.id,
-                observers=(CallMetrics(house.metrics), *kept.observers),
+                observers=(*watching, *kept.observers),
                 recorder=kept.recorder,
             ) as call:
                 teller.tell(SessionCreatedEvent(session=session))
