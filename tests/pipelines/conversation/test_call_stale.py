@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
+from engines.audio import Pcm
 from engines.ports import AsrRequest, EngineError, SpeechRequest, Transcript
-from engines.scripted import LlmOptions, ScriptedLlm, ScriptedTts, TtsOptions, tokens_of
+from engines.scripted import TONE, LlmOptions, ScriptedLlm, ScriptedTts, tokens_of
 from pipelines.conversation.events import ReplyAudio, ReplyFinished, ReplyText
 
 pytestmark = pytest.mark.virtual_clock
@@ -45,13 +46,20 @@ class Late(ScriptedTts):
     """A voice that hears of its end late, and gives more meanwhile."""
 
     @asynccontextmanager
-    async def open(self, request: SpeechRequest) -> AsyncIterator[AsyncIterator[Any]]:
-        async with super().open(request) as audio:
+    async def open(self, request: SpeechRequest) -> AsyncIterator[AsyncIterator[Pcm]]:
+        yield self._speak(len(request.text.split()))
+
+    async def _speak(self, words: int) -> AsyncIterator[Pcm]:
+        await asyncio.sleep(0.03)
+        for _ in range(2 * words):
             try:
-                yield audio
+                await asyncio.sleep(0.002)
             except asyncio.CancelledError:
+                yield TONE
                 await asyncio.sleep(0)
+                yield TONE
                 raise
+            yield TONE
 
 
 class Ledger:
@@ -92,7 +100,7 @@ async def test_no_stale_audio_however_the_agent_is_interrupted(stage: Any, seed:
     draw = random.Random(seed)
     stage.asr.engine = Moody(draw)
     stage.llm.engine = ScriptedLlm(LlmOptions(script=tokens_of(STORY), item_delay_ms=5))
-    stage.tts.engine = Late(TtsOptions(start_delay_ms=30, item_delay_ms=2))
+    stage.tts.engine = Late()
     ledger = Ledger()
     async with stage.call(ledger) as line:
         while ledger.interruptions < INTERRUPTIONS // 4:

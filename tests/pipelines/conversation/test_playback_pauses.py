@@ -9,7 +9,7 @@ from engines.ports import Usage
 from pipelines.conversation.dialogue import AgentItem
 from pipelines.conversation.echo import EchoGuard
 from pipelines.conversation.events import Output, ReplyAudio, ReplyFinished, ReplyText
-from pipelines.conversation.playback import Playback
+from pipelines.conversation.playback import LATEST_MS, Playback
 
 RATE = 1_000
 FADED = 5
@@ -106,6 +106,18 @@ def test_a_second_pause_keeps_what_the_first_has_kept() -> None:
     playback.resume(1, 0, 0)
     listener.listen(100)
     assert listener.heard[FADED:] == list(range(FADED, 100))
+
+
+def test_of_a_long_reply_only_what_may_still_be_wanted_is_kept() -> None:
+    listener = Listener()
+    playback = listener.playback
+    playback.begin(1, held=False)
+    for second in range(600):
+        playback.put(ReplyText(1, f" number {second}"), 1_000 * second)
+        for place in range(0, 1_000, 200):
+            playback.put(piece(place, 200), 1_000 * second)
+    assert len(playback._unheard._phrases) <= 2 + LATEST_MS // 1_000
+    assert playback.has_more(600_000 - LATEST_MS)
 
 
 class Remembering:

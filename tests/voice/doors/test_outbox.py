@@ -1,5 +1,7 @@
 """The outbox: order, bounds, and what may be taken back."""
 
+import asyncio
+
 import pytest
 
 from voice.doors.outbox import MOST_BYTES, Outbox, SlowClientError
@@ -26,6 +28,29 @@ def test_messages_go_out_at_once() -> None:
     outbox = Outbox(socket)
     outbox.put(b"a")
     outbox.put(b"b", epoch=1)
+    assert socket.written == [b"a", b"b"]
+
+
+@pytest.mark.virtual_clock
+async def test_all_that_waits_is_waited_for_but_not_for_ever() -> None:
+    socket = Socket(room=0)
+    outbox, loop = Outbox(socket), asyncio.get_running_loop()
+    began = loop.time()
+    await outbox.wait_empty(5.0)
+    assert loop.time() == began, "nothing waits"
+    outbox.put(b"a")
+    outbox.put(b"b")
+    await outbox.wait_empty(5.0)
+    assert loop.time() == pytest.approx(began + 5)
+
+    def make_room() -> None:
+        socket.room += 1
+        outbox.flush()
+
+    loop.call_later(1.0, make_room)
+    loop.call_later(2.0, make_room)
+    await outbox.wait_empty(5.0)
+    assert loop.time() == pytest.approx(began + 7)
     assert socket.written == [b"a", b"b"]
 
 

@@ -9,6 +9,8 @@ from websockets.exceptions import ConnectionClosed
 
 from engines.ports import ToolCallDelta
 from engines.scripted import RATE, SAMPLES_PER_WORD, LlmOptions, ScriptedLlm, tokens_of
+from voice.doors.realtime_teller import RealtimeTeller
+from voice.socket import CallSocket
 
 FAREWELL = "Thank you for your call, and have a very nice day. Goodbye."
 SOON_S = 2.0
@@ -33,6 +35,31 @@ async def test_a_farewell_is_heard_to_its_last_sample_before_the_call_is_closed(
     samples = len(FAREWELL.split()) * SAMPLES_PER_WORD
     assert len(client.audio) == 2 * samples
     assert samples / RATE - 0.1 <= took_s <= samples / RATE + SOON_S, "it has been played, too"
+
+
+async def test_what_a_slow_client_has_not_taken_yet_goes_out_before_the_call_is_closed(
+    serve: Any, monkeypatch: pytest.MonkeyPatch, eventually: Any
+) -> None:
+    room, hung_up = True, []
+    tell_end = RealtimeTeller.hung_up
+    monkeypatch.setattr(CallSocket, "is_writable", property(lambda _: room))
+    monkeypatch.setattr(
+        RealtimeTeller, "hung_up", lambda self: (tell_end(self), hung_up.append(self))
+    )
+    script = (*tokens_of("Goodbye."), ToolCallDelta(0, "call_1", "hang_up", "{}"))
+    server = await serve("agent.tools=hang_up", llm=ScriptedLlm(LlmOptions(script=script)))
+    async with server.call() as client:
+        room = False
+        await client.send("response.create")
+        await eventually(lambda: hung_up)
+        room = True
+        for connection in list(server.connections):
+            connection.on_writable()
+        with pytest.raises(ConnectionClosed):
+            while True:
+                await client.next()
+    assert client.story[-1] == "rate_limits.updated"
+    assert len(client.audio) == 2 * SAMPLES_PER_WORD
 
 
 @pytest.mark.parametrize("speaking", [False, True])
