@@ -109,9 +109,7 @@ class Call:
             recorder=recorder,
         )
         self.pulse = self._speaker.pulse
-        self._takes = Takes(
-            engines, tasks, self._happen, call_id=call_id, spoken=self._speaker.recent_text
-        )
+        self._takes = Takes(engines, tasks, self._happen, call_id=call_id, speaker=self._speaker)
         self._next_reply: CallSettings | None = None
         self._crashed: asyncio.Future[None] = self._loop.create_future()
         self._watch = tasks.create_task(_wait_for(self._crashed))

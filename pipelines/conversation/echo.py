@@ -153,9 +153,9 @@ class EchoGuard:
         """The listener has thrown away all that was not heard by now."""
         self._played.cut(now_ms)
 
-    def audible(self, now_ms: float) -> bool:
-        """Something was being heard within the last 500 ms."""
-        return self._played.within(now_ms, AUDIBLE_FOR_MS)
+    def audible(self, now_ms: float, last_ms: float = 0.0) -> bool:
+        """What is heard now, or was heard within the last so many milliseconds, may hold echo."""
+        return self._played.within(now_ms, last_ms + AUDIBLE_FOR_MS)
 
     @property
     def echoes(self) -> bool:

@@ -70,7 +70,7 @@ class Played:
 
     def cut(self, now_ms: float) -> None:
         """What was not heard by now will not be."""
-        self._heard_until = -np.inf
+        self._heard_until = min(self._heard_until, now_ms)
         while self._pieces and self._ends_at > now_ms:
             at_ms, pcm = self._pieces.pop()
             self._kept_ms -= pcm.duration_ms
@@ -84,11 +84,11 @@ class Played:
         """Something was being heard within the last so many milliseconds. Time does not go back."""
         if now_ms - last_ms <= self._heard_until:
             return True
-        self._forget_before(now_ms - _KEPT_FOR_MS)
         for piece in self._pieces:
             if piece[0] > now_ms:
                 break
             self._heard_until = _end(piece)
+        self._forget_before(now_ms - _KEPT_FOR_MS)
         return now_ms - last_ms <= self._heard_until
 
     def advance(self, last: int) -> None:

@@ -151,9 +151,13 @@ class Speaker:
         self._give_up()
         self._maintain_memory()
 
-    def recent_text(self) -> tuple[str, bool]:
-        """What was said last, and whether it comes back by the microphone."""
-        return "".join(self._recent), self.echo.echoes
+    def recent_text(self) -> str:
+        """What was said last."""
+        return "".join(self._recent)
+
+    def audible(self, last_ms: float) -> bool:
+        """It may have come back by the microphone within the last so many milliseconds."""
+        return self.echo.audible(self._now(), last_ms)
 
     def _fall_silent(self, epoch: int, reason: StopReason, now: float) -> None:
         """An interrupted listener has heard what the ledger says, until the client says better."""

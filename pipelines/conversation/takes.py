@@ -21,6 +21,7 @@ from pipelines.conversation.events import (
 from pipelines.conversation.hum import is_hum
 from pipelines.conversation.patience import Profile
 from pipelines.conversation.ports import CallSettings, Engines
+from pipelines.conversation.speaker import Speaker
 from pipelines.conversation.words import kind_of
 
 logger = logging.getLogger(__name__)
@@ -49,8 +50,7 @@ _PRIORITIES: Final[dict[Purpose, Priority]] = {
 
 
 class Takes:
-    """The takes that are under way. ``spoken`` gives what the agent has said of late, and whether
-    it comes back by the microphone."""
+    """The takes that are under way. ``speaker`` has said what their words are compared with."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Takes:
         happen: Callable[[Event], None],
         *,
         call_id: str,
-        spoken: Callable[[], tuple[str, bool]],
+        speaker: Speaker,
     ) -> None:
         self.language: str | None = None
         """The language that was heard last."""
@@ -67,7 +67,7 @@ class Takes:
         self._tasks = tasks
         self._happen = happen
         self._call_id = call_id
-        self._spoken = spoken
+        self._speaker = speaker
         self._loop = asyncio.get_running_loop()
         self._running: dict[int, list[asyncio.Task[None]]] = {}
         self._before = ""
@@ -83,7 +83,8 @@ class Takes:
         request = AsrRequest(
             pcm, settings.language, self._prompt(settings), _PRIORITIES[purpose], self._call_id
         )
-        running = [self._tasks.create_task(self._listen(take, request, profile))]
+        echo = self._speaker.audible(pcm.duration_ms)
+        running = [self._tasks.create_task(self._listen(take, request, profile, echo=echo))]
         if purpose == "ahead" and profile and self._engines.end_of_turn is not None:
             running.append(self._tasks.create_task(self._judge(take, pcm)))
         self._running[take] = running
@@ -118,7 +119,10 @@ class Takes:
     def _recent(self) -> str:
         return self._before if self._loop.time() - self._before_at < PROMPT_GAP_S else ""
 
-    async def _listen(self, take: int, request: AsrRequest, profile: Profile | None) -> None:
+    async def _listen(
+        self, take: int, request: AsrRequest, profile: Profile | None, *, echo: bool
+    ) -> None:
+        """``echo``: some of it may be the agent's own voice."""
         try:
             async with self._engines.asr.open(request) as stream:
                 transcripts = [transcript async for transcript in stream]
@@ -126,7 +130,7 @@ class Takes:
             logger.warning("a turn stays without words: %s", error)
             self._happen(TranscriptFailed(take, str(error)))
         else:
-            self._happen(self._understood(take, transcripts, request, profile))
+            self._happen(self._understood(take, transcripts, request, profile, echo))
 
     def _understood(
         self,
@@ -134,12 +138,15 @@ class Takes:
         transcripts: list[Transcript],
         request: AsrRequest,
         profile: Profile | None,
+        echo: bool,
     ) -> TranscriptArrived:
         text = " ".join(transcript.text for transcript in transcripts if transcript.text)
         heard = next((each.language for each in transcripts if each.language), None)
         self.language = language = request.language or heard or self.language
-        spoken, echoes = self._spoken()
-        kind: Kind = kind_of(text, language, spoken, echoes=echoes)
+        spoken = self._speaker.recent_text()
+        kind: Kind = kind_of(
+            text, language, spoken if echo else "", echoes=self._speaker.echo.echoes
+        )
         if kind == "words" and _may_be_hummed(text) and is_hum(request.pcm):
             kind = "backchannel"
         return TranscriptArrived(

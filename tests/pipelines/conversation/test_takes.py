@@ -10,6 +10,7 @@ import pytest
 
 from engines.audio import Pcm
 from engines.ports import EngineError, Load, Priority, Transcript
+from pipelines.conversation.echo import EchoGuard
 from pipelines.conversation.events import (
     EndJudged,
     Event,
@@ -70,15 +71,26 @@ class Judge(Asr):
 class Stage:
     def __init__(self, tasks: asyncio.TaskGroup) -> None:
         self.asr, self.judge, self.events = Asr(), Judge(), list[Event]()
-        self.spoken = ""
+        self.spoken, self.heard = "", True
         engines = Engines(None, self.asr, None, None, self.judge)  # type: ignore[arg-type]
         self.takes = Takes(
             engines,
             tasks,
             self.events.append,
             call_id="call_1",
-            spoken=lambda: (self.spoken, False),
+            speaker=self,  # type: ignore[arg-type]
         )
+
+    def recent_text(self) -> str:
+        return self.spoken
+
+    def audible(self, last_ms: float) -> bool:
+        assert last_ms in (400, 12_000), "as long as the take"
+        return self.heard
+
+    @property
+    def echo(self) -> Any:
+        return EchoGuard()
 
     def start(self, take: int = 1, purpose: Any = "final", profile: Any = None) -> None:
         self.takes.start(take, purpose, sound(12_000), SETTINGS, profile)
@@ -129,6 +141,14 @@ async def test_what_is_no_word_is_nothing_and_what_was_just_said_an_echo(stage: 
         ("our office in the old harbour is open", "echo"),
         ("Mm-hm.", "backchannel"),
     ]
+
+
+async def test_words_that_nothing_was_heard_with_are_nobodys_echo(stage: Stage) -> None:
+    stage.spoken, stage.heard = "Our office in the old harbour is open every day.", False
+    stage.asr.transcripts = [Transcript("our office in the old harbour is open")]
+    stage.start()
+    await asyncio.sleep(1)
+    assert [event.kind for event in stage.events] == ["words"]  # type: ignore[union-attr]
 
 
 async def test_a_hum_is_a_sign_of_listening_whatever_is_written_for_it(stage: Stage) -> None:
