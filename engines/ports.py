@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engines.audio import Pcm
+from engines.batching.tally import Tally
 
 Request_contra = TypeVar("Request_contra", contravariant=True)
 Out_co = TypeVar("Out_co", covariant=True)
@@ -287,7 +288,8 @@ class Load:
     ``slots``: requests it serves at once, 0 where there is no bound; ``busy``: those open now.
     ``speaking``: streams that its next batch waits for; ``batch``: rows of the last one, which
     took ``step_ms``. ``queued``: items that wait; the oldest of those that a caller waits for has
-    waited ``oldest_ms`` (files and what is read ahead may wait for long).
+    waited ``oldest_ms`` (files and what is read ahead may wait for long). ``batches``: what they
+    were like since the start, where there are any.
     """
 
     slots: int = 0
@@ -297,6 +299,7 @@ class Load:
     step_ms: float = 0.0
     queued: int = 0
     oldest_ms: float = 0.0
+    batches: Tally | None = None
 
 
 @runtime_checkable

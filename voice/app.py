@@ -60,7 +60,7 @@ async def open_house(config: Config) -> AsyncIterator[House]:
         ears = Ears(make_engine("vad", config.vad, models))
         metrics = Metrics()
         metrics.watch_ears(ears)
-        metrics.watch_engines(made)
+        metrics.watch_engines(made, ears)
         house = House(config, Engines(ears, **made, end_of_turn=judge), metrics, meter)
         stack.push_async_callback(asyncio.to_thread, house.traces.close)
         stack.push_async_callback(asyncio.to_thread, house.records.close)

@@ -6,27 +6,16 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from engines.ports import Measured
 from engines.vad.ears import Ears
 from voice.admission import Admission
+from voice.collectors import Loads, Tenants
 from voice.metering import Meter
 
 _SECONDS: Final = (0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.8, 1.2, 2.0, 5.0)
-
-
-_LOAD_GAUGES: Final = {
-    "antiphon_engine_slots": ("slots", "Requests that it serves at once; 0 for no bound"),
-    "antiphon_engine_busy": ("busy", "Requests that are open"),
-    "antiphon_engine_speaking": ("speaking", "Streams that its next batch waits for"),
-    "antiphon_engine_batch": ("batch", "Rows of its last batch"),
-    "antiphon_engine_step_seconds": ("step_ms", "What its last batch took"),
-    "antiphon_engine_queued": ("queued", "Items that wait for a batch"),
-    "antiphon_engine_oldest_seconds": ("oldest_ms", "How long the oldest of them has, files aside"),
-}
-"""Name of the gauge -> the field of ``engines.ports.Load``, and what it tells."""
 
 
 class Metrics:
@@ -161,52 +150,14 @@ class Metrics:
         """Export who is in, who waits, and the slots, asked for at each scrape."""
         self.registry.register(_Leases(admission))
 
-    def watch_engines(self, engines: Mapping[str, object]) -> None:
+    def watch_engines(self, engines: Mapping[str, object], ears: Ears | None = None) -> None:
         """Export what each engine is doing, asked for at each scrape; ``engines`` by kind."""
         measured = {kind: e for kind, e in engines.items() if isinstance(e, Measured)}
-        self.registry.register(_Loads(measured))
+        self.registry.register(Loads(measured, ears))
 
     def watch_meter(self, meter: Meter) -> None:
         """Export whom the engines and the processor have worked for, asked for at each scrape."""
-        self.registry.register(_Tenants(meter))
-
-
-class _Tenants(Collector):
-    """Seconds by tenant; those of nobody have none."""
-
-    def __init__(self, meter: Meter) -> None:
-        self._meter = meter
-
-    def collect(self) -> Iterator[Metric]:
-        engine = CounterMetricFamily(
-            "antiphon_tenant_engine_seconds",
-            "Time that each engine was held for a tenant's calls; on a GPU, GPU-seconds",
-            labels=["tenant", "engine"],
-        )
-        for (tenant, kind), seconds in self._meter.engine_s.items():
-            engine.add_metric([tenant, kind], seconds)
-        cpu = CounterMetricFamily(
-            "antiphon_tenant_cpu_seconds", "The server's CPU, by tenant", labels=["tenant"]
-        )
-        for tenant, seconds in self._meter.cpu_s.items():
-            cpu.add_metric([tenant], seconds)
-        yield from (engine, cpu)
-
-
-class _Loads(Collector):
-    """The engines' own figures, as gauges labelled by the kind of engine."""
-
-    def __init__(self, engines: Mapping[str, Measured]) -> None:
-        self._engines = engines
-
-    def collect(self) -> Iterator[Metric]:
-        loads = {kind: engine.load() for kind, engine in self._engines.items()}
-        for name, (field, text) in _LOAD_GAUGES.items():
-            gauge = GaugeMetricFamily(name, text, labels=["engine"])
-            for kind, load in loads.items():
-                value = getattr(load, field)
-                gauge.add_metric([kind], value / 1000 if name.endswith("_seconds") else value)
-            yield gauge
+        self.registry.register(Tenants(meter))
 
 
 class _Leases(Collector):

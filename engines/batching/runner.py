@@ -74,6 +74,7 @@ class BatchRunner(Generic[Item, Out]):
             step_ms=self._step_ms,
             queued=len(self._schedule),
             oldest_ms=self._schedule.oldest_ms,
+            batches=self._schedule.tally,
         )
 
     def close(self) -> None:

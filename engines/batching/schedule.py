@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from engines.batching.policy import BatchPolicy
+from engines.batching.tally import Tally
 
 Item = TypeVar("Item")
 Start: TypeAlias = Callable[[list[Item]], "asyncio.Future[Any] | None"]
@@ -34,7 +35,10 @@ class BatchSchedule(Generic[Item]):
         self._policy = policy
         self._start = start
         self._expected = expected
+        self.tally = Tally()
+        """What the batches were like so far."""
         self._busy = False
+        self._running = (0, 0, 0.0, 0.0)
         self._loop: asyncio.AbstractEventLoop | None = None  # asking for it costs a system call
         self._timer: asyncio.Handle | None = None
         self._wakes_at = float("inf")
@@ -91,10 +95,13 @@ class BatchSchedule(Generic[Item]):
         self._timer, self._wakes_at = None, float("inf")
         self._policy.expected = self._expected()
         assert self._loop is not None, "something was added"
-        batch = self._policy.take(self._loop.time() * 1000.0 + _EARLY_MS)
+        oldest_at, began = self._policy.oldest_at, self._loop.time() * 1000.0
+        batch = self._policy.take(began + _EARLY_MS)
         if not batch:
             self.changed()
             return
+        waited_ms = 0.0 if oldest_at is None else max(0.0, began - oldest_at)
+        self._running = (len(batch), self._policy.expected, waited_ms, began)
         self._busy = True
         work = None
         try:
@@ -106,6 +113,10 @@ class BatchSchedule(Generic[Item]):
                 work.add_done_callback(self._done)
 
     def _done(self, _: object = None) -> None:
+        rows, expected, waited_ms, began = self._running
+        assert self._loop is not None, "something was added"
+        took_ms = max(0.0, self._loop.time() * 1000.0 - began)
+        self.tally.add(rows, max(rows, expected), waited_ms, took_ms)
         self._busy = False
         self.changed()
 

@@ -19,6 +19,7 @@ from typing import Any, Final
 import zmq
 
 from engines.audio import Pcm
+from engines.batching.tally import Tally
 from engines.ports import ChatRequest, EngineError, Load
 from engines.remote.client import ProcessLost, RemoteEngine, RemoteStream
 from engines.remote.endpoints import SCHEME, fault_of
@@ -139,6 +140,7 @@ class EnginePool:
             step_ms=max((load.step_ms for load in loads), default=0.0),
             queued=sum(load.queued for load in loads),
             oldest_ms=max((load.oldest_ms for load in loads), default=0.0),
+            batches=Tally.of_all(load.batches for load in loads),
         )
 
     @property

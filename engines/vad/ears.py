@@ -16,6 +16,7 @@ import numpy as np
 from engines.audio import FULL_SCALE, Samples
 from engines.batching.policy import BatchPolicy
 from engines.batching.schedule import BatchSchedule
+from engines.batching.tally import Tally
 from engines.ports import FloatArray, Vad
 from engines.vad.resampling import Polyphase
 
@@ -164,6 +165,11 @@ class Ears:
         )
         self.batches = 0
         self.windows = 0
+
+    @property
+    def tally(self) -> Tally:
+        """What the batches were like so far."""
+        return self._schedule.tally
 
     def open(self, rate: int, on_window: OnWindow) -> Ear:
         """A new ear for audio of ``rate`` Hz. Raises ValueError for a rate that cannot be heard."""

@@ -211,3 +211,19 @@ async def test_what_was_drained_does_not_start(device: Device) -> None:
     assert device.schedule.drain() == ["a"]
     await pass_ms(100)
     assert device.batches == []
+
+
+async def test_each_batch_is_tallied_with_its_wait_and_what_it_took(device: Device) -> None:
+    device.expected, device.slow = 3, True
+    device.add("a")
+    await pass_ms(4)
+    device.add("b")
+    await pass_ms(12)  # the window of 15 ms is over: two of three
+    device.add("c")
+    await pass_ms(29)
+    device.end_batch()
+    await pass_ms(1)
+    [(speaking, rows)] = device.schedule.tally.rows.items()
+    assert (speaking, sum(rows.counts), rows.total) == (4, 1, 2)
+    assert device.schedule.tally.wait_ms.total == pytest.approx(15, abs=0.01)
+    assert device.schedule.tally.step_ms.total == pytest.approx(30, abs=0.01)
