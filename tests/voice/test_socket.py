@@ -1,6 +1,7 @@
 """The short cut past ASGI: messages as they are parsed, writes at once, and bounded in all."""
 
 import asyncio
+import random
 from contextlib import suppress
 from typing import Any
 
@@ -31,6 +32,64 @@ async def test_messages_come_whole_and_in_order(serve: Any, eventually: Any) -> 
         await client.socket.send("vier ü")
         await eventually(lambda: len(got) == 4)
     assert got == [b"one", b"two", b"three", "vier ü".encode()]
+
+
+def frames_of(draw: random.Random, count: int) -> list[bytes]:
+    """Frames as a client may send them: text long and short, whole and in fragments, pings."""
+    made = []
+    for number in range(count):
+        text = f"{number} ü ".encode() * draw.choice([1, 20, 100, 1_600])
+        kind = draw.choice(["text", "text", "text", "fragments", "ping"])
+        frames = [Frame(Opcode.TEXT, text)]
+        if kind == "fragments":
+            middle = [Frame(Opcode.CONT, text, fin=False), Frame(Opcode.PING, b"?")]
+            frames = [Frame(Opcode.TEXT, text, fin=False), *middle, Frame(Opcode.CONT, b"end")]
+        elif kind == "ping":
+            frames = [Frame(Opcode.PING, text[:100])]
+        made += [frame.serialize(mask=True) for frame in frames]
+    return made
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_however_messages_are_cut_into_packets_they_are_the_same(
+    serve: Any, eventually: Any, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """A packet that is one message is read at once, all others by websockets' parser."""
+    draw = random.Random(seed)
+    frames = frames_of(draw, 60)
+    data, packets = b"".join(frames), list(frames)
+    for _ in range(30):  # some cut anywhere, some joined, most as they are
+        at = draw.randrange(len(packets))
+        if len(packets[at]) > 1 and draw.random() < 0.7:
+            cut = draw.randrange(1, len(packets[at]))
+            packets[at : at + 1] = [packets[at][:cut], packets[at][cut:]]
+        else:
+            packets[at : at + 2] = [b"".join(packets[at : at + 2])]
+
+    async def received(packets: list[bytes]) -> list[bytes]:
+        server = await serve()
+        async with server.call() as client:
+            got: list[bytes] = []
+            socket = socket_of(server)
+            socket.on_message = got.append
+            for packet in packets:
+                socket.data_received(packet)
+            assert client.socket.close_code is None
+        return got
+
+    at_once: list[bytes | None] = []
+    only = CallSocket._only_message
+
+    def noted(self: CallSocket, data: bytes) -> bytes | None:
+        at_once.append(only(self, data))
+        return at_once[-1]
+
+    monkeypatch.setattr(CallSocket, "_only_message", noted)
+    got = await received(packets)
+    assert any(at_once), "none took the short way"
+    assert not all(at_once)
+    monkeypatch.setattr(CallSocket, "_only_message", lambda *_: None)
+    assert got == await received([data])
 
 
 async def test_what_is_written_is_a_text_message(serve: Any) -> None:

@@ -120,7 +120,7 @@ async def test_a_started_reply_answers_the_dialogue_as_it_stands(speaking: Speak
     (asked,) = speaking.llm.requests
     assert [message.content for message in asked.messages] == ["Be brief.", "hello"]
     assert asked.priority is Priority.FINAL
-    assert speaking.events == [ReplySounded(1), ReplyEnded(1, lead_ms=1_840)]
+    assert speaking.events == [ReplySounded(1), ReplyEnded(1, lead_ms=2_000)]
 
 
 async def test_a_stopped_reply_falls_silent_in_one_step(speaking: Speaking) -> None:
