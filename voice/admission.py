@@ -200,16 +200,23 @@ class Admission:
 
     # --- calls ----------------------------------------------------------------------------
 
+    def refuses(self, caller: Caller) -> Refusal | None:
+        """What a caller would be told who asks now; None where there is a lease or a place to
+        wait. Changes nothing."""
+        reason = self._fault(caller)
+        if (reason is None and not self._overtakes()) or self._may_wait(reason):
+            return None
+        return self._refusal(reason or Reason.SERVER_FULL, self.waiting + 1)
+
     def ask(self, caller: Caller, now: float) -> Lease | Ticket | Refusal:
         """A lease, where it may be had at once; else a place to wait; else a refusal."""
-        reason = self._fault(caller)
-        if reason is None and not self._overtakes():
+        if refusal := self.refuses(caller):
+            return refusal
+        if self._fault(caller) is None and not self._overtakes():
             return self._lease(caller, now)
-        if self._may_wait(reason):
-            ticket = Ticket(caller, now + self._settings.wait_s)
-            self._waiting[ticket] = None
-            return ticket
-        return self._refusal(reason or Reason.SERVER_FULL, self.waiting + 1)
+        ticket = Ticket(caller, now + self._settings.wait_s)
+        self._waiting[ticket] = None
+        return ticket
 
     def settle(self, now: float) -> list[tuple[Ticket, Lease | Refusal]]:
         """What has become of those who waited: call it after anything that may have changed it,

@@ -38,6 +38,7 @@ class House:
     records: Records = field(init=False)
     reception: Reception = field(init=False)
     traces: Traces = field(init=False)
+    _voice: Measured | None = field(init=False)
     _voice_slots: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
@@ -45,6 +46,7 @@ class House:
         self.records = Records(self.config.journal)
         self.traces = Traces(self.config)
         self.metrics.watch_meter(self.meter)
+        self._voice = self.engines.tts if isinstance(self.engines.tts, Measured) else None
         admission = Admission(self.config.admission, self.config.tenants, self.room())
         self.reception = Reception(admission, self.room, self.metrics)
 
@@ -78,9 +80,9 @@ class House:
     def room(self) -> Room:
         """What can be held now. A voice that serves so many at a time bounds the calls: nobody can
         wait for it in the middle of a reply, whereas what hears and thinks has a queue."""
-        settings, tts = self.config.admission, self.engines.tts
-        if isinstance(tts, Measured) and (slots := tts.load().slots):
-            self._voice_slots = slots  # and while all its processes are down, they are started
+        settings, voice = self.config.admission, self._voice
+        if voice is not None and (slots := voice.load().slots):
+            self._voice_slots = slots  # still so while its processes are being started again
         bounds = {kind: getattr(settings, kind) for kind in ENGINES}
         bounds["tts"] = bounds["tts"] or self._voice_slots
         engines = {kind: bound for kind, bound in bounds.items() if bound}

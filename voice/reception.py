@@ -58,6 +58,11 @@ class Reception:
         self._admission.room = self._look()
         return self._admission
 
+    def refuses(self, caller: Caller) -> Refusal | None:
+        """What a caller would be told who asks now and gets neither a lease nor a place to wait."""
+        self.settle()
+        return self._admission.refuses(caller)
+
     @asynccontextmanager
     async def admit(
         self, caller: Caller, line: Line, gone: Callable[[], Awaitable[object]]

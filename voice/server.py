@@ -9,6 +9,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from types import FrameType
 from typing import Final
 
@@ -20,6 +21,7 @@ from engines.ports import EngineError
 from voice.app import open_house, warm_up
 from voice.auth import is_loopback
 from voice.config import Config, ConfigError
+from voice.doors.handshake import PATH, turn_away
 from voice.doors.realtime import RealtimeDoor
 from voice.doors.rest import routes
 from voice.house import House
@@ -62,7 +64,7 @@ class DrainingServer(uvicorn.Server):
 
 def make_app(house: House) -> Starlette:
     """All doors of this house."""
-    realtime = WebSocketRoute("/v1/realtime", RealtimeDoor(house))
+    realtime = WebSocketRoute(PATH, RealtimeDoor(house))
     return Starlette(routes=[realtime, *routes(house)])
 
 
@@ -136,9 +138,12 @@ def _url(listener: socket.socket) -> str:
 
 
 def _uvicorn_config(house: House) -> uvicorn.Config:
+    class Doorstep(DoorstepProtocol):
+        turn_away = staticmethod(partial(turn_away, house))
+
     return uvicorn.Config(
         make_app(house),
-        http=DoorstepProtocol,
+        http=Doorstep,
         ws=CallSocket,
         # Whoever is there answers a ping; who does not loses the lease (``Reception.expire``).
         ws_ping_interval=house.config.admission.lost_s / 3,

@@ -363,7 +363,9 @@ class AdmissionPromises(RuleBasedStateMachine):
     @rule(target=tokens, caller=CALLERS)
     def ask(self, caller: Caller) -> Any:
         before = self.house.calls
+        foretold = self.house.refuses(caller)
         answer = self.house.ask(caller, self.now)
+        assert foretold == (answer if isinstance(answer, Refusal) else None)
         if isinstance(answer, Lease):
             assert before < self.house.room.most
             assert not self.house.room.closing

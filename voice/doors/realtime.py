@@ -8,14 +8,20 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
-from urllib.parse import parse_qs
 from uuid import uuid4
 
 from starlette.datastructures import Headers
 
 from pipelines.conversation.call import Call, open_call
 from voice.admission import Caller
-from voice.auth import is_foreign_page, presented_key, tenant_of
+from voice.doors.handshake import (
+    Scope,
+    asks_for_recording,
+    counted,
+    judge,
+    query_of,
+    reads_only_events,
+)
 from voice.doors.outbox import Outbox, SlowClientError
 from voice.doors.realtime_listener import RealtimeListener
 from voice.doors.realtime_settings import call_settings, first_session
@@ -30,7 +36,6 @@ from voice.wire.realtime_server import ConversationCreatedEvent, SessionCreatedE
 
 logger = logging.getLogger(__name__)
 
-Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
@@ -49,33 +54,13 @@ class RealtimeDoor:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()  # the handshake, which is in the scope
-        headers, config = Headers(scope=scope), self._house.config
-        tenant = tenant_of(presented_key(headers, scope["subprotocols"]), config.keys)
-        answer = self._fault(scope, headers, tenant)
-        if answer is None and tenant is not None:
-            answer = await self._admit(Caller(tenant), scope, receive, send)
+        judged = judge(self._house, scope)
+        if isinstance(judged, Caller):
+            answer = await self._admit(judged, scope, receive, send)
+        else:
+            answer = judged
         if answer is not None:
-            self._house.metrics.calls_opened.labels("refused").inc()
-            self._house.metrics.refusals.labels(answer.code, tenant or "").inc()
             await _refuse(answer, scope, receive, send)
-
-    def _fault(self, scope: Scope, headers: Headers, tenant: str | None) -> Answer | None:
-        """What keeps a handshake from becoming a call, however much room there is."""
-        house = self._house
-        origins, keyless = house.config.server.allowed_origins, not any(house.config.keys.values())
-        if is_foreign_page(headers, origins, keyless=keyless):
-            return Answer(
-                403, "origin_not_allowed", "This page may not use this server: see allowed_origins."
-            )
-        if tenant is None:
-            return Answer(401, "invalid_api_key", "Incorrect API key provided.")
-        if _asks_for_recording(scope) and not house.records.can_record:
-            return Answer(
-                400, "cannot_record", "This server keeps no recordings: see journal.recordings."
-            )
-        if not house.ready:
-            return Answer(503, "not_ready", "The models are still loading.", retry_s=2)
-        return None
 
     async def _admit(
         self, caller: Caller, scope: Scope, receive: Receive, send: Send
@@ -87,7 +72,7 @@ class RealtimeDoor:
                 await _accept(scope, send)
                 await self._serve(caller, scope, receive, send)
         except RefusedError as refused:
-            return answer_to(refused.refusal, house.room().most)
+            return counted(house, answer_to(refused.refusal, house.room().most), caller.tenant)
         except CallerGoneError:
             house.metrics.calls_opened.labels("gone").inc()
         return None
@@ -112,12 +97,12 @@ class RealtimeDoor:
         self, caller: Caller, scope: Scope, receive: Receive, socket: CallSocket
     ) -> None:
         house, new_id = self._house, _id_source()
-        session = first_session(_query(scope), house.call_settings, house.model, new_id("sess"))
+        session = first_session(query_of(scope), house.call_settings, house.model, new_id("sess"))
         base = house.call_settings
         settings = call_settings(session, base)
         outbox, hung_up = Outbox(socket), asyncio.Event()
         teller = RealtimeTeller(outbox, session, settings, new_id, hung_up.set)
-        rate, asked = rate_of(session.audio.input.format), _asks_for_recording(scope)
+        rate, asked = rate_of(session.audio.input.format), asks_for_recording(scope)
         with (
             house.records.keep(session.id, rate, settings.turns, record=asked) as kept,
             house.watched(session.id, caller.tenant, Headers(scope=scope)) as watching,
@@ -176,24 +161,14 @@ async def _accept(scope: Scope, send: Send) -> None:
 
 
 async def _refuse(answer: Answer, scope: Scope, receive: Receive, send: Send) -> None:
-    """By HTTP; or, where a client that may come later asks for it (``?busy=event``), by an event:
-    a browser shows no page what a handshake was answered."""
-    if answer.status != 503 or _query(scope).get("busy") != ["event"]:
+    """By HTTP, or by an event where a client that may come later reads nothing else."""
+    if answer.status != 503 or not reads_only_events(scope):
         await answer.response()(scope, receive, send)
         return
     socket = CallSocket.of(scope)
     await _accept(scope, send)
     socket.write_text(answer.event())
     await _close(send, socket, _TRY_AGAIN)
-
-
-def _query(scope: Scope) -> dict[str, list[str]]:
-    return parse_qs(scope["query_string"].decode("latin-1"))
-
-
-def _asks_for_recording(scope: Scope) -> bool:
-    """``?record=1``: an address is what any client of OpenAI's can be given."""
-    return _query(scope).get("record") == ["1"]
 
 
 async def _first_of(*things: Awaitable[object]) -> None:

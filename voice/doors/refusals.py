@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Final
 
 from starlette.responses import JSONResponse
@@ -46,6 +47,13 @@ class Answer:
             headers[POSITION_HEADER] = str(self.position)
             error["queue_position"] = self.position
         return JSONResponse({"error": error}, self.status, headers)
+
+    def http(self) -> bytes:
+        """As all the bytes of the HTTP answer to a handshake."""
+        response = self.response()
+        head = [f"HTTP/1.1 {self.status} {HTTPStatus(self.status).phrase}".encode("ascii")]
+        head += [name + b": " + value for name, value in response.raw_headers]
+        return b"\r\n".join([*head, b"Connection: close", b"", bytes(response.body)])
 
     def event(self) -> bytes:
         """As an event of the Realtime protocol."""
