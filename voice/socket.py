@@ -18,6 +18,12 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.frames import CloseCode, Frame
 from websockets.http11 import Request
 from websockets.protocol import State
+from websockets.streams import StreamReader
+
+try:
+    from websockets.speedups import apply_mask
+except ImportError:
+    from websockets.utils import apply_mask
 
 if TYPE_CHECKING:
     import h11
@@ -31,6 +37,14 @@ at once, which may be hundreds of thousands of messages."""
 
 MOST_FRAGMENTS: Final = 4_096
 """A message in more pieces closes the call: each piece costs memory, however small it is."""
+
+_FINAL_TEXT: Final = 0x81
+_MASKED_LONG: Final = 0x80 | 126
+_LEAST_LONG: Final = 126
+"""A frame's first bytes: whole, text; masked, with a length of 16 bits, which is 126 or more."""
+
+_BETWEEN_FRAMES: Final = StreamReader.at_eof.__code__
+"""Where websockets' parser stands when the next byte begins a frame."""
 
 HANDSHAKE_S: Final = 10.0
 """A client that has not made its request, or its next one, by then is cut off."""
@@ -105,6 +119,9 @@ class CallSocket(WebSocketsSansIOProtocol):
     def data_received(self, data: bytes | memoryview) -> None:
         """Take what came a slice at a time, and read no more until all is taken."""
         self.heard_at = self.loop.time()
+        if self.on_message is not None and (message := self._only_message(data)) is not None:
+            self.on_message(message)
+            return
         super().data_received(bytes(data[:SLICE_BYTES]))
         if self.conn.handshake_exc is not None and not self.handshake_initiated:
             self.transport.write(b"".join(self.conn.data_to_send()))  # it tells why
@@ -116,6 +133,23 @@ class CallSocket(WebSocketsSansIOProtocol):
             self.loop.call_soon(self.data_received, memoryview(data)[SLICE_BYTES:])
         elif isinstance(data, memoryview) and not self.read_paused:  # the last of several slices
             self.transport.resume_reading()
+
+    def _only_message(self, data: bytes | memoryview) -> bytes | None:
+        """The message, where ``data`` is one whole text frame and nothing else, as nearly all of a
+        call's audio is; None leaves it to websockets, which takes twice as long (RFC 6455, 5.2)."""
+        size, start = len(data) - 8, 8
+        if not isinstance(data, bytes) or size < _LEAST_LONG or data[0] != _FINAL_TEXT:
+            return None
+        if data[1] != _MASKED_LONG or int.from_bytes(data[2:4], "big") != size:
+            return None
+        conn = self.conn
+        if conn.current_size is not None or conn.state is not State.OPEN:
+            return None
+        if not _is_between_frames(conn.parser):
+            return None
+        if self.close_sent or size > min(SLICE_BYTES, conn.max_message_size or SLICE_BYTES):
+            return None
+        return apply_mask(data[start:], data[4:start])
 
     async def send(self, message: ASGISendEvent) -> None:
         await super().send(message)
@@ -160,3 +194,10 @@ class CallSocket(WebSocketsSansIOProtocol):
         super().resume_writing()
         if self.on_writable is not None:
             self.on_writable()
+
+
+def _is_between_frames(parser: Any) -> bool:
+    """Whether a parser of websockets waits for the first byte of a frame."""
+    while (inner := parser.gi_yieldfrom) is not None:
+        parser = inner
+    return parser.gi_code is _BETWEEN_FRAMES
