@@ -65,7 +65,7 @@ def main() -> int:
     with Server(["--scripted"], options.server_core) as server:
         if (os.cpu_count() or 1) > 1:
             os.sched_setaffinity(0, set(range(os.cpu_count() or 1)) - {options.server_core})
-        program, decisions = make_program(options.clip or _clip())
+        program, decisions = make_program(options.clip or clip())
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             figures = runner.run(measure(server, program, decisions, options))
     sys.stdout.write(json.dumps(figures) + "\n" if options.json else table(figures))
@@ -110,11 +110,11 @@ async def measure(
     """All figures of one run."""
     loop = asyncio.get_running_loop()
     idle_mb = server.rss_mb
-    callers = await _connect(server, program, 1)
+    callers = await connect(server, program, 1)
     callers[0].start(loop.time())
     await asyncio.sleep(4.0)
     one_mb = server.rss_mb
-    callers += await _connect(server, program, options.sessions - 1)
+    callers += await connect(server, program, options.sessions - 1)
     turn_s = len(program) * FRAME_MS / 1000
     for index, caller in enumerate(callers[1:], start=1):
         caller.start(loop.time() + turn_s * index / options.sessions)
@@ -128,7 +128,9 @@ async def measure(
     for caller in callers:
         caller.hang_up()
     overheads = [
-        overhead for caller in callers for overhead in _overheads(caller, decisions, began, elapsed)
+        overhead
+        for caller in callers
+        for overhead in overheads_of(caller, decisions, began, elapsed)
     ]
     if not overheads:
         raise SystemExit("no turn was answered in the measured time: give it more --seconds")
@@ -142,7 +144,7 @@ async def measure(
         },
         "cpu_ms_per_session_second": round(1000 * cpu / elapsed / options.sessions, 2),
         "core_share": round(cpu / elapsed, 3),
-        "gaps": sum(_gaps(caller) for caller in callers),
+        "gaps": sum(gaps_of(caller) for caller in callers),
         "errors": sum(len(each.errors) for each in heard),
         "lost": lost,
         "ready_s": round(server.ready_s, 2),
@@ -154,7 +156,8 @@ async def measure(
     }
 
 
-async def _connect(server: Server, program: list[bytes], count: int) -> list[Caller]:
+async def connect(server: Server, program: list[bytes], count: int) -> list[Caller]:
+    """So many callers whose sessions are set up, and who say nothing yet."""
     loop, session = asyncio.get_running_loop(), json.dumps(SESSION).encode()
     callers = []
     for _ in range(count):
@@ -175,7 +178,7 @@ async def _wait(seconds: float) -> None:
     sys.stderr.write("\n")
 
 
-def _overheads(
+def overheads_of(
     caller: Caller, decisions: Sequence[float], began: float, elapsed: float
 ) -> list[float]:
     """For each turn of the measured time: first audio after the deciding frame was sent, in ms."""
@@ -190,7 +193,7 @@ def _overheads(
     return overheads
 
 
-def _gaps(caller: Caller) -> int:
+def gaps_of(caller: Caller) -> int:
     """How often a player that holds back 60 ms runs dry inside a reply."""
     gaps, empty_at = 0, 0.0
     for at, duration in zip(caller.heard.audio_at, caller.heard.audio_ms, strict=True):
@@ -209,7 +212,7 @@ async def _reconnect(server: Server, program: list[bytes]) -> tuple[float, float
     sizes = []
     for _ in range(3):
         for _ in range(10):
-            callers = await _connect(server, program, 10)
+            callers = await connect(server, program, 10)
             for caller in callers:
                 caller.start(loop.time())
             await asyncio.sleep(0.5)
@@ -226,7 +229,8 @@ def table(figures: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _clip() -> Path:
+def clip() -> Path:
+    """The recording that is played where none is named."""
     return sorted(ModelStore().path("speech").glob("*.wav"))[0]
 
 

@@ -24,6 +24,7 @@ NOT_MIRRORED = {
     "loadtest/echo_bench.py": "a benchmark: it judges its own replies",
     "loadtest/interruption_bench.py": "a benchmark: it judges its own trials",
     "loadtest/snac_bench.py": "a benchmark: it compares with the offline decoder by itself",
+    "loadtest/refusal_bench.py": "a benchmark: it judges its own run",
     "loadtest/server_bench.py": "a benchmark: `make bench` runs it, and it checks its own run",
     "loadtest/server_process.py": "part of both benchmarks of the server",
     "loadtest/turn_bench.py": "a benchmark: `make bench` runs it",
