@@ -27,6 +27,7 @@ CORE = (
     "pipelines.conversation.unheard",
     "pipelines.conversation.words",
     "pipelines.speaking.phrases",
+    "voice.admission",
 )
 
 
