@@ -1,18 +1,18 @@
 """A caller that costs next to nothing, so that what is measured is the server.
 
 Frames are encoded once for all callers and sent on an absolute schedule; of what comes back,
-only the audio's arrival is looked at. The mask of the client's frames is zero, which RFC 6455
-allows and which leaves the payload as it is.
+only the audio's arrival is looked at. ``voice load`` has callers that behave like people.
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
-import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, cast
+
+from loadtest.websocket import TEXT, Address, Inbox, handshake, text_frame
 
 FRAME_MS: Final = 20
 RATE: Final = 24_000
@@ -23,23 +23,6 @@ _DELTA: Final = b'"delta":"'
 _DONE: Final = b'"type":"response.done"'
 _ERROR: Final = b'"type":"error"'
 _STARTED: Final = b'"type":"input_audio_buffer.speech_started"'
-_HANDSHAKE: Final = (
-    "GET /v1/realtime?model=load HTTP/1.1\r\nHost: {host}:{port}\r\nUpgrade: websocket\r\n"
-    "Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
-    "Sec-WebSocket-Key: YW50aXBob24gbG9hZHRlcw==\r\n\r\n"
-)
-
-
-def text_frame(message: bytes) -> bytes:
-    """One client text frame."""
-    size = len(message)
-    if size < 126:
-        head = struct.pack("!BB", 0x81, 0x80 | size)
-    elif size < 65_536:
-        head = struct.pack("!BBH", 0x81, 0x80 | 126, size)
-    else:
-        head = struct.pack("!BBQ", 0x81, 0x80 | 127, size)
-    return head + b"\0\0\0\0" + message
 
 
 def append_frame(pcm: bytes) -> bytes:
@@ -71,7 +54,7 @@ class Caller(asyncio.Protocol):
         self._session = session
         self._on_open = on_open
         self._loop = asyncio.get_running_loop()
-        self._buffer = bytearray()
+        self._inbox = Inbox()
         self._open = False
         self._sent = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -80,7 +63,7 @@ class Caller(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         host, port = transport.get_extra_info("peername")[:2]
-        self._transport.write(_HANDSHAKE.format(host=host, port=port).encode())
+        self._transport.write(handshake(Address(host, port, "/v1/realtime?model=load"), {}))
 
     def connection_lost(self, _exc: Exception | None) -> None:
         self.heard.lost = True
@@ -108,34 +91,20 @@ class Caller(asyncio.Protocol):
         self._timer = self._loop.call_at(due + FRAME_MS / 1000, self._play)
 
     def data_received(self, data: bytes) -> None:
-        self._buffer += data
         if not self._open:
-            head, found, rest = bytes(self._buffer).partition(b"\r\n\r\n")
-            if not found:
+            answer = self._inbox.answer(data)
+            if answer is None:
                 return
-            if b" 101 " not in head.partition(b"\r\n")[0]:
-                self.heard.errors.append(head)
+            if answer.status != 101:
+                self.heard.errors.append(answer.body)
                 return
-            self._open, self._buffer = True, bytearray(rest)
+            self._open, data = True, b""
             assert self._transport is not None
             self._transport.write(text_frame(self._session))
             self._on_open()
-        self._take_frames()
-
-    def _take_frames(self) -> None:
-        buffer, start = self._buffer, 0
-        while len(buffer) - start >= 2:
-            size, head = buffer[start + 1] & 0x7F, 2
-            if size == 126:
-                size, head = int.from_bytes(buffer[start + 2 : start + 4], "big"), 4
-            elif size == 127:
-                size, head = int.from_bytes(buffer[start + 2 : start + 10], "big"), 10
-            if len(buffer) - start < head + size:
-                break
-            if buffer[start] & 0x0F == 1:
-                self._take(bytes(buffer[start + head : start + head + size]))
-            start += head + size
-        del buffer[:start]
+        for opcode, message in self._inbox.messages(data):
+            if opcode == TEXT:
+                self._take(message)
 
     def _take(self, message: bytes) -> None:
         top = message[:200]

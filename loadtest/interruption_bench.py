@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
-import soxr
 import uvloop
 from numpy.typing import NDArray
 
@@ -33,11 +32,9 @@ from clients.playback import Player
 from clients.realtime import RealtimeCall, connect
 from engines.audio import Pcm
 from engines.models import ModelStore
-from engines.ports import SpeechRequest
-from engines.tts import hibari
+from loadtest.murmurs import make_murmurs, without_lead
 from loadtest.server_process import Server
-from loadtest.speech import RATE as SPEECH_RATE
-from loadtest.speech import from_first_sound, recordings
+from loadtest.speech import recordings
 from voice.wire.realtime_client import ResponseCancelEvent, ResponseCreateEvent
 from voice.wire.realtime_server import (
     InputAudioBufferSpeechStartedEvent,
@@ -59,7 +56,6 @@ WATCHED_MS: Final = 2_500
 
 KINDS: Final[tuple[Kind, ...]] = ("speech", "backchannel", "cough", "echo", "both")
 MEANT: Final = ("speech", "both")
-BACKCHANNELS: Final = ("Mm-hm.", "Yeah.", "Right.", "Okay.", "Uh-huh.", "Yeah, yeah.", "I see.")
 ECHOES: Final = tuple((db, ms) for db in (-6, -12, -20) for ms in range(50, 301, 50))
 
 BEGIN: Final = "Once upon a time"
@@ -273,27 +269,13 @@ async def attempt(
 
 async def make_sounds() -> dict[Kind, list[tuple[str, Samples]]]:
     """Every sound at 24 kHz, from its first audible sample on."""
-    store = ModelStore()
     speech = [
-        (clip.name, _from_first_sound(clip.pcm)[: 2 * RATE])
-        for clip in recordings(store.path("speech"))
+        (clip.name, without_lead(clip.pcm).samples[: 2 * RATE])
+        for clip in recordings(ModelStore().path("speech"))
     ]
-    voice = hibari.create(hibari.Options(), store)
-    await voice.warm_up()
-    murmurs = []
-    for text in BACKCHANNELS:
-        async with voice.open(SpeechRequest(text)) as audio:
-            pieces = [pcm async for pcm in audio]
-        spoken = Pcm(np.concatenate([pcm.samples for pcm in pieces]), pieces[0].rate)
-        murmurs.append((text, _from_first_sound(spoken)))
-    await voice.close()
+    murmurs = [(text, sound.samples) for text, sound in await make_murmurs()]
     coughs = [(f"cough {seed}", _cough(seed)) for seed in range(12)]
     return {"speech": speech, "backchannel": murmurs, "cough": coughs}
-
-
-def _from_first_sound(pcm: Pcm) -> Samples:
-    sound = from_first_sound(soxr.resample(pcm.floats(), pcm.rate, SPEECH_RATE))
-    return Pcm.from_floats(soxr.resample(sound, SPEECH_RATE, RATE), RATE).samples
 
 
 def _cough(seed: int) -> Samples:

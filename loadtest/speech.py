@@ -37,12 +37,17 @@ def speech_level(samples: NDArray[np.floating]) -> float:
     return float(np.sqrt(powers[powers > powers.max() / 1_000].mean()))
 
 
-def from_first_sound(samples: NDArray[np.floating]) -> NDArray[np.floating]:
-    """A recording at 16 kHz without what precedes its first sound: where it comes within 15 dB
-    of the level of its speech and stays there. Breath and hiss are no sound to stop for."""
+def first_sound(samples: NDArray[np.floating]) -> int:
+    """Index of the first sound of a recording at 16 kHz: where it comes within 15 dB of the level
+    of its speech and stays there. Breath and hiss are no sound to stop for."""
     loud = _powers(samples, RATE // 100) > (speech_level(samples) * 10 ** (-15 / 20)) ** 2
     stays = np.convolve(loud, np.ones(8))[7:] >= 6
-    return samples[RATE // 100 * int(np.argmax(loud & stays)) :]
+    return RATE // 100 * int(np.argmax(loud & stays))
+
+
+def from_first_sound(samples: NDArray[np.floating]) -> NDArray[np.floating]:
+    """A recording at 16 kHz without what precedes its first sound."""
+    return samples[first_sound(samples) :]
 
 
 def _powers(samples: NDArray[np.floating], size: int) -> NDArray[np.floating]:

@@ -31,17 +31,19 @@ TOKEN = re.compile(r"\d[\d,]*(?:\.\d+)?|[^\W\d_]+(?:'[^\W\d_]+)*|[%&]")
 
 @dataclass(frozen=True, slots=True)
 class Wer:
-    """``errors`` (substitutions, insertions, deletions) against ``words`` of the reference."""
+    """``errors`` (substitutions, insertions, deletions) against ``words`` of the reference;
+    ``lost`` are the deletions among them."""
 
     errors: int
     words: int
+    lost: int = 0
 
     @property
     def rate(self) -> float:
         return self.errors / self.words if self.words else float(self.errors > 0)
 
     def __add__(self, other: Wer) -> Wer:
-        return Wer(self.errors + other.errors, self.words + other.words)
+        return Wer(self.errors + other.errors, self.words + other.words, self.lost + other.lost)
 
 
 def wer(pairs: Iterable[tuple[str, str]]) -> Wer:
@@ -49,7 +51,8 @@ def wer(pairs: Iterable[tuple[str, str]]) -> Wer:
     total = Wer(0, 0)
     for reference, hypothesis in pairs:
         said, heard = spoken_words(reference), spoken_words(hypothesis)
-        total += Wer(_distance(said, heard), len(said))
+        errors, lost = _distance(said, heard)
+        total += Wer(errors, len(said), lost)
     return total
 
 
@@ -80,10 +83,14 @@ def _quantity(value: int) -> list[str]:
     return [TENS[value // 10], *([ONES[value % 10]] if value % 10 else [])]
 
 
-def _distance(said: list[str], heard: list[str]) -> int:
-    row = list(range(len(heard) + 1))
+def _distance(said: list[str], heard: list[str]) -> tuple[int, int]:
+    """Errors of the best alignment, and the deletions among them, as few as there may be."""
+    row = [(j, 0) for j in range(len(heard) + 1)]
     for i, word in enumerate(said, 1):
-        diagonal, row[0] = row[0], i
+        diagonal, row[0] = row[0], (i, i)
         for j, other in enumerate(heard, 1):
-            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (word != other))
+            above, left = row[j], row[j - 1]
+            kept = (diagonal[0] + (word != other), diagonal[1])
+            diagonal = above
+            row[j] = min((above[0] + 1, above[1] + 1), (left[0] + 1, left[1]), kept)
     return row[-1]

@@ -161,6 +161,20 @@ def _complete_replay(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=replay_cli.run)
 
 
+def _complete_load(parser: argparse.ArgumentParser) -> None:
+    from voice import load_cli
+
+    load_cli.add_arguments(parser)
+    parser.set_defaults(run=load_cli.run)
+
+
+def _complete_capacity(parser: argparse.ArgumentParser) -> None:
+    from voice import capacity_cli
+
+    capacity_cli.add_arguments(parser)
+    parser.set_defaults(run=capacity_cli.run)
+
+
 def _models_dir() -> Path | None:
     """Where the environment says that models are kept, as it does to a server."""
     from voice.config import load
@@ -177,6 +191,8 @@ _COMMANDS: Final[dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]
     "serve": ("take calls", _complete_serve),
     "talk": ("call a server with recordings", _complete_talk),
     "replay": ("show, draw or check the journal of a call", _complete_replay),
+    "load": ("call a server with many callers at once, and measure it", _complete_load),
+    "capacity": ("find how many callers a server holds", _complete_capacity),
     "models": ("fetch and check models", _complete_models),
     "build": ("make a checkpoint ready for a GPU", _complete_build),
     "engine": ("run one engine for several servers", _complete_engine),

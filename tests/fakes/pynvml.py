@@ -84,6 +84,8 @@ class Card:
     mig: tuple[int, int] | None = None
     parts: list[Part | None] = field(default_factory=list)
     faults: dict[str, int] = field(default_factory=dict)
+    busy: int = 0
+    """Percent."""
 
 
 @dataclass
@@ -152,6 +154,13 @@ class c_nvmlMemory_t:  # noqa: N801 - its published name
 
     def __init__(self, total: int) -> None:
         self.total, self.free, self.used = total, total, 0
+
+
+class c_nvmlUtilization_t:  # noqa: N801 - its published name
+    """In percent."""
+
+    def __init__(self, gpu: int) -> None:
+        self.gpu, self.memory = gpu, 0
 
 
 class c_nvmlDeviceAttributes:  # noqa: N801 - its published name
@@ -244,6 +253,14 @@ def nvmlDeviceGetUUID(handle):
 def nvmlDeviceGetMemoryInfo(handle, version=None):
     assert version is None, "the second version is not pretended"
     return c_nvmlMemory_t(handle.device.memory_mib * _MIB)
+
+
+@_published
+def nvmlDeviceGetUtilizationRates(handle):
+    card = _card_of(handle)
+    if card.mig and card.mig[0]:
+        raise NVMLError(NVML_ERROR_NOT_SUPPORTED)  # nothing is told of a GPU that is cut
+    return c_nvmlUtilization_t(card.busy)
 
 
 @_published

@@ -1,0 +1,274 @@
+"""What ``voice load`` and ``voice capacity`` have in common: options, a run, its report."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import math
+import os
+import shlex
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from rich.console import Console
+from rich.live import Live as Screen
+
+from clients.recordings import RecordingError, check_writable
+from engines.models import ModelStore
+from engines.ports import EngineError
+from loadtest.clips import SpeechError, read_transcripts
+from loadtest.habits import Habits
+from loadtest.house import House, HouseError, Wanted
+from loadtest.load import LoadError, Options, Run, run
+from loadtest.slo import DEFAULT, SloError
+from loadtest.table import Live
+from loadtest.websocket import AddressError
+from loadtest.wires import WIRES
+from voice.config import load as load_config
+
+KEPT, BROKEN, MISUSED, INVALID, INTERRUPTED = 0, 1, 2, 3, 130
+"""Exit statuses; see docs/loadtest.md."""
+
+_TOLD_EVERY_S: Final = 5.0
+_SHARES: Final = {
+    "barge-ins": "of turns: the caller speaks into the reply",
+    "backchannels": "of turns: the caller hums into the reply and means nothing",
+    "hang-ups": "of turns: the caller leaves in mid-word and calls again",
+    "pauses": "of turns: the caller falls silent in mid-sentence to think",
+    "silent": "of callers: they say nothing at all",
+    "loss": "of frames: they are never sent",
+}
+
+
+def add_common(parser: argparse.ArgumentParser) -> None:
+    """Add the options that both commands have."""
+    _add_server(parser.add_argument_group("the server (one is started unless --url names one)"))
+    _add_callers(parser.add_argument_group("the callers"))
+    shares = parser.add_argument_group("what they do (shares from 0 to 1)")
+    for name, text in _SHARES.items():
+        default = getattr(Habits(), name.replace("-", "_"))
+        told = f"{text} (%(default)g)"
+        shares.add_argument(f"--{name}", type=number(0, 1), default=default, help=told, metavar="X")
+    out = parser.add_argument_group("the report")
+    out.add_argument("--json", metavar="FILE", help="write all figures; - prints them")
+    out.add_argument("--html", metavar="FILE", help="write a page with plots")
+    usual = f"FIGURE<=NUMBER, over the usual ones: {', '.join(DEFAULT)}; 'none' drops those"
+    out.add_argument("--slo", action="append", default=[], metavar="LIMIT", help=usual)
+
+
+def _add_server(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("--url", help="a server that runs: ws://HOST:PORT/v1/realtime")
+    add("--api-key", metavar="KEY", help="if it asks for one")
+    add("--model", help="handed to it as it is")
+    add("--pid", type=whole(1, 2**31), help="its process, to watch CPU and memory")
+    add("--config", type=Path, metavar="FILE", help="start one with this TOML file")
+    add("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="a setting of it")
+    add("--scripted", action="store_true", help="null engines in place of models")
+    add("--server-core", type=whole(0, 4095), metavar="N", help="it alone gets this core")
+
+
+def _add_callers(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("--speech", type=Path, metavar="DIR", help="recordings and transcripts.json (the store's)")
+    add("--hums", type=Path, metavar="DIR", help="the same for --backchannels (embedded voice)")
+    add("--wire", choices=WIRES, default=WIRES[0], help="how they call (%(default)s)")
+    add("--arrivals", choices=("spread", "burst"), default="spread", help="(%(default)s)")
+    add("--ramp", type=number(0, 3600), metavar="S", help="they arrive over so long (N/10, to 10)")
+    add("--processes", type=whole(1, 256), default=1, metavar="N", help="of callers (1)")
+    add("--jitter", type=number(0, 5000), default=0.0, metavar="MS", help="frames come late (0)")
+    add(
+        "--think", type=number(0, 60_000), default=1000.0, metavar="MS", help="between turns (1000)"
+    )
+    add("--patience", type=number(1, 600), default=10.0, metavar="S", help="for a reply (10)")
+    add("--silence-ms", type=whole(50, 10_000), metavar="MS", help="that ends a turn (server's)")
+    add("--seed", type=whole(0, 2**31), default=1, metavar="N", help="of all that is drawn (1)")
+
+
+def whole(least: int, most: int) -> Callable[[str], int]:
+    """An option's type: a whole number between two."""
+
+    def read(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = least - 1
+        if not least <= value <= most:
+            told = f"{text!r}: give a whole number from {least} to {most}"
+            raise argparse.ArgumentTypeError(told)
+        return value
+
+    return read
+
+
+def number(least: float, most: float) -> Callable[[str], float]:
+    """An option's type: a number between two."""
+
+    def read(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not least <= value <= most:
+            told = f"{text!r}: give a number from {least:g} to {most:g}"
+            raise argparse.ArgumentTypeError(told)
+        return value
+
+    return read
+
+
+def tell_errors(command: str, work: Callable[[], int]) -> int:
+    """Do the work, and tell in a line what a person can put right. The exit status."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a server of ours ends with us
+    try:
+        return work()
+    except SloError as error:
+        status, told = MISUSED, str(error)
+    except (LoadError, HouseError, SpeechError, AddressError, RecordingError, EngineError) as error:
+        status, told = BROKEN, str(error)
+    except KeyboardInterrupt:
+        status, told = INTERRUPTED, "stopped before there was anything to report"
+    sys.stderr.write(f"voice {command}: {told}\n")
+    return status
+
+
+def wanted_server(parsed: argparse.Namespace, most_calls: int | None = None) -> Wanted:
+    """The server that the options name."""
+    return Wanted(
+        parsed.url,
+        parsed.pid,
+        parsed.config,
+        parsed.set,
+        parsed.scripted,
+        parsed.server_core,
+        most_calls,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Speech:
+    """Folders of recordings: what callers say, and what they hum."""
+
+    clips: Path
+    hums: Path | None
+
+
+@contextmanager
+def speech_of(parsed: argparse.Namespace) -> Iterator[Speech]:
+    """The recordings, looked at before a server is started for them. Raises SpeechError."""
+    check_outputs(parsed)
+    models = load_config(environment=os.environ).models_path
+    clips = parsed.speech or ModelStore(models).path("speech")
+    read_transcripts(clips)
+    with tempfile.TemporaryDirectory(prefix="antiphon-load-") as temporary:
+        hums = parsed.hums
+        if hums is not None:
+            read_transcripts(hums)
+        elif parsed.backchannels > 0:
+            from loadtest.murmurs import write_murmurs
+
+            hums = Path(temporary)
+            asyncio.run(write_murmurs(hums))
+        yield Speech(clips, hums)
+
+
+def check_outputs(parsed: argparse.Namespace) -> None:
+    """Before anything runs, so that nothing runs in vain. Raises RecordingError."""
+    for name in (parsed.json, parsed.html):
+        if name and name != "-":
+            check_writable(Path(name))
+
+
+def options_of(
+    parsed: argparse.Namespace, server: House, speech: Speech, callers: int, seconds: float
+) -> Options:
+    """One run, as the options want it."""
+    ramp_s = min(callers / 10, 10.0) if parsed.ramp is None else parsed.ramp
+    cores = os.sched_getaffinity(0) - {parsed.server_core}
+    return Options(
+        callers=callers,
+        seconds=seconds,
+        url=server.url,
+        speech=str(speech.clips),
+        ramp_s=0.0 if parsed.arrivals == "burst" else ramp_s,
+        arrivals=parsed.arrivals,
+        wire=parsed.wire,
+        processes=parsed.processes,
+        habits=Habits(
+            barge_ins=parsed.barge_ins,
+            backchannels=parsed.backchannels,
+            hang_ups=parsed.hang_ups,
+            pauses=parsed.pauses,
+            silent=parsed.silent,
+            loss=parsed.loss,
+            jitter_ms=parsed.jitter,
+            think_ms=(parsed.think * 0.5, parsed.think * 1.5),
+            patience_s=parsed.patience,
+        ),
+        seed=parsed.seed,
+        pid=server.pid,
+        api_key=parsed.api_key,
+        model=parsed.model,
+        silence_ms=parsed.silence_ms,
+        backchannels=None if speech.hums is None else str(speech.hums),
+        caller_cores=tuple(cores) if parsed.server_core is not None and cores else (),
+    )
+
+
+def make_run(options: Options, title: str) -> Run:
+    """Make a run, and show how it goes: live where a person looks on, else a line now and then."""
+    console = Console(stderr=True)
+    live = Live(title)
+    if not console.is_terminal:
+        return asyncio.run(run(options, _Lines(live, console)))
+    with Screen(live, console=console, auto_refresh=False, transient=True) as screen:
+
+        def look(made: Run) -> None:
+            live.run = made
+            screen.refresh()
+
+        screen.refresh()
+        return asyncio.run(run(options, look))
+
+
+class _Lines:
+    """Progress where nothing can be drawn over."""
+
+    def __init__(self, live: Live, console: Console) -> None:
+        self._live = live
+        self._console = console
+        self._next_s = _TOLD_EVERY_S
+
+    def __call__(self, made: Run) -> None:
+        at_s = made.samples[-1].at_s if made.samples else 0.0
+        if at_s >= self._next_s:
+            self._next_s += _TOLD_EVERY_S
+            self._live.run = made
+            self._console.print(self._live, soft_wrap=True)
+
+
+def command_line() -> str:
+    """What was typed, without keys."""
+    words = ["voice", *sys.argv[1:]]
+    for index, word in enumerate(words):
+        if word == "--api-key" and index + 1 < len(words):
+            words[index + 1] = "KEY"
+        elif word.startswith("--api-key="):
+            words[index] = "--api-key=KEY"
+    return shlex.join(words)
+
+
+def write_json(where: str, value: object) -> None:
+    """Write all figures; ``-`` prints them."""
+    text = msgspec.json.format(msgspec.json.encode(value), indent=1)
+    if where == "-":
+        sys.stdout.write(text.decode() + "\n")
+    else:
+        Path(where).write_bytes(text + b"\n")
