@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 from engines.ports import AsrRequest, Transcript
@@ -30,7 +31,8 @@ async def test_what_is_typed_while_the_caller_speaks_leaves_the_turn_alone(serve
 
 
 async def test_digits_that_are_typed_while_the_agent_speaks_do_not_interrupt_it(serve: Any) -> None:
-    server = await serve(llm=SHORT)
+    slow = LlmOptions(script=tokens_of("Press one for sales, or two for anything else at all."))
+    server = await serve(llm=ScriptedLlm(replace(slow, item_delay_ms=40)))
     async with server.call() as client:
         await client.send("response.create")
         await client.until("response.output_audio.delta")
