@@ -194,3 +194,12 @@ def test_panels_have_places_of_their_own() -> None:
         assert not taken & cells, panel["title"]
         assert place["x"] + place["w"] <= 24
         taken |= cells
+
+
+@pytest.mark.engine
+def test_each_metric_that_is_documented_is_there(scraped: dict[str, Any]) -> None:
+    text = (DOCKER.parent / "docs" / "watching.md").read_text()
+    named = set(re.findall(r"`(antiphon_[a-z_]+)`", text))
+    stems = {name.removesuffix("_total") for name in named}
+    assert len(stems) > 30
+    assert stems - set(scraped) == set()
