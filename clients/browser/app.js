@@ -308,11 +308,11 @@ class Call {
     const address = new URL("v1/realtime", location.href);
     address.protocol = address.protocol.replace("http", "ws");
     const model = new URLSearchParams(location.search).get("model") ?? "antiphon";
-    address.search = new URLSearchParams({ model });
+    address.search = new URLSearchParams({ model, busy: "event" }); // a page sees no HTTP status
     this.socket = new WebSocket(address, ["realtime", ...(key() ? [`openai-insecure-api-key.${key()}`] : [])]);
     this.socket.onmessage = ({ data }) => this.take(JSON.parse(data));
     this.socket.onclose = ({ code, reason }) => this.close(
-      code === 1000 ? "" : `The call ended${reason ? `: ${reason}` : ` (code ${code})`}${WHY[code] ?? ""}.`);
+      code === 1000 || code === BUSY ? "" : `The call ended${reason ? `: ${reason}` : ` (code ${code})`}${WHY[code] ?? ""}.`);
   }
 
   // A call that was begun in writing gets its microphone later.
@@ -499,6 +499,7 @@ let call = null;
 const pending = []; // written before the call was up
 const key = () => sessionStorage.getItem("key") ?? "";
 
+const BUSY = 1013; // an error event has said more
 const WHY = { 1011: "; the server’s log says why" };
 
 const SAYINGS = {

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import soundfile
 from playwright.async_api import Page, async_playwright, expect
+from websockets.asyncio.client import connect
 
 from engines.models import ModelStore
 
@@ -43,6 +44,7 @@ def speech(tmp_path_factory):
 async def serving(*settings):
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "voice.cli", "serve", "--scripted", "--port", "0", *settings),
+        *("--set", "server.drain_s=0"),  # the page is still open when a test ends
         stdout=asyncio.subprocess.PIPE,
     )
     async for line in process.stdout:
@@ -97,6 +99,18 @@ async def test_the_page_says_which_models_answer(page: Page, server):
     )
     await expect(page.locator("#demonstration")).to_be_hidden()
     assert page.problems == []
+
+
+async def test_who_finds_all_calls_taken_is_told_so(page: Page):
+    async with serving("--set", "admission.max_calls=1") as url:
+        async with connect(url.replace("http", "ws") + "/v1/realtime", proxy=None):
+            await page.goto(url)
+            await page.click("#orb")
+            await expect(page.locator("#notice")).to_contain_text("All 1 calls are taken.")
+            await expect(page.locator("body")).to_have_attribute("data-state", "idle")
+        assert page.problems == []
+        await page.click("#orb")
+        await expect(page.locator("body")).to_have_attribute("data-state", "hearing")
 
 
 async def test_a_model_for_show_is_called_that(page: Page, server):
