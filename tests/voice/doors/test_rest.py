@@ -5,7 +5,10 @@ from typing import Any
 
 import httpx
 import pytest
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
 
+from pipelines.strain import Strain
 from voice.doors.rest import PAGE
 
 
@@ -29,6 +32,55 @@ async def test_the_house_is_alive_before_it_is_ready(serve: Any, ask: Any) -> No
     server.house.ready = True
     ready = await ask(server, "/ready")
     assert (ready.status_code, ready.json()["status"], ready.json()["calls"]) == (200, "ready", 0)
+
+
+async def test_who_is_ready_tells_what_is_free(serve: Any, ask: Any) -> None:
+    server = await serve(
+        "admission.max_calls=4",
+        "admission.asr=3",
+        "admission.waiting=2",
+        "admission.phone_share=0.5",
+    )
+    async with server.call():
+        server.house.strain = Strain.NO_PARTIALS
+        told = (await ask(server, "/ready")).json()
+        server.house.strain = Strain.NONE
+    assert (told["calls"], told["waiting"], told["strain"]) == (1, 0, "no_partials")
+    assert told["slots"] == {
+        "calls": {"total": 3, "leased": 1, "free": 2},
+        "asr": {"total": 3, "leased": 1, "free": 2},
+    }
+    assert told["kept"] == {"phone": 1}
+
+
+async def test_a_house_that_closes_is_not_ready_any_more(serve: Any, ask: Any) -> None:
+    server = await serve()
+    async with server.call():
+        server.house.close()
+        answer = await ask(server, "/ready")
+    assert (answer.status_code, answer.json()) == (503, {"status": "closing", "calls": 1})
+    server.house.closing = False
+
+
+async def test_slots_and_refusals_are_metrics(serve: Any, ask: Any) -> None:
+    server = await serve("admission.max_calls=1", "admission.tts=5", "tenants.acme.keys=secret")
+    key = {"additional_headers": {"Authorization": "Bearer secret"}}
+    async with server.call(**key):
+        for _ in range(2):
+            with pytest.raises(InvalidStatus):
+                async with connect(server.url, proxy=None, **key):
+                    pass
+        lines = (await ask(server, "/metrics")).text.splitlines()
+    for line in (
+        'antiphon_slots{of="calls",state="total"} 1.0',
+        'antiphon_slots{of="calls",state="leased"} 1.0',
+        'antiphon_slots{of="calls",state="free"} 0.0',
+        'antiphon_slots{of="tts",state="free"} 4.0',
+        'antiphon_tenant_calls{tenant="acme"} 1.0',
+        'antiphon_refusals_total{reason="server_full",tenant="acme"} 2.0',
+        "antiphon_waiting 0.0",
+    ):
+        assert line in lines
 
 
 async def test_the_models_are_one(serve: Any, ask: Any) -> None:
