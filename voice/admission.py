@@ -73,6 +73,8 @@ class Reason(StrEnum):
     TENANT_FULL = "tenant_full"
     """The tenant has all the calls that it may have at once."""
     WAITED = "waited_too_long"
+    SETTLING = "settling"
+    """It has as much as it can bear, or sees first whether it does."""
     OVERLOADED = "overloaded"
     CLOSING = "shutting_down"
 
@@ -88,6 +90,7 @@ class Room:
     engines: Mapping[str, int] = field(default_factory=dict)
     strain: Strain = Strain.NONE
     closing: bool = False
+    holding: bool = False
 
     @property
     def most(self) -> int:
@@ -297,6 +300,8 @@ class Admission:
             return Reason.CLOSING
         if self._room.strain >= Strain.NO_CALLS:
             return Reason.OVERLOADED
+        if self._room.holding:
+            return Reason.SETTLING
         tenant = self._tenants.get(caller.tenant)
         if tenant and tenant.max_calls and self.used(caller.tenant) >= tenant.max_calls:
             return Reason.TENANT_FULL

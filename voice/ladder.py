@@ -1,9 +1,10 @@
 """The overload ladder: from signs of strain to a step, with hysteresis. A plain object: signs and
 time go in, a step comes out.
 
-A sign has two limits. From the second on it is *strained*; up to the first it is *calm*; between
-them it says nothing. A sign that stands makes the house climb; only when all have been calm for
-long does it come down, one step at a time.
+A sign has two limits. From the second on it is *strained*; up to the first it is *calm*. A strained
+sign that stands makes the house climb; only when all have been calm for long does it come down,
+one step at a time. Between the limits the house has what it can bear: it leaves nothing more off,
+and takes nobody in.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from msgspec import Meta
 from pipelines.strain import Strain
 
 Sign: TypeAlias = Literal[
-    "loop_lag_ms", "queue_ms", "queued", "tts_rtf", "underrun_share", "lead_ms"
+    "loop_lag_ms", "queue_ms", "queued", "tts_load", "underrun_share", "lead_ms"
 ]
 SIGNS: Final[tuple[Sign, ...]] = get_args(Sign)
 Limits: TypeAlias = tuple[float, float]
@@ -28,6 +29,9 @@ FALLING: Final[frozenset[Sign]] = frozenset({"lead_ms"})
 
 MOST_LEAP: Final = 3
 """Steps that are climbed at once, however bad it is: what was left off should show first."""
+
+SETTLE_S: Final = 3.0
+"""Until a step that was climbed shows in the signs, nobody is taken in."""
 
 MOST_PATIENCE: Final = 8
 RELAPSE: Final = 2
@@ -48,10 +52,10 @@ class OverloadSettings:
     """
 
     enabled: bool = True
-    loop_lag_ms: Limits = (20.0, 50.0)
-    queue_ms: Limits = (100.0, 300.0)
+    loop_lag_ms: Limits = (50.0, 100.0)
+    queue_ms: Limits = (200.0, 500.0)
     queued: Limits = (32.0, 128.0)
-    tts_rtf: Limits = (0.8, 0.95)
+    tts_load: Limits = (0.5, 0.75)
     underrun_share: Limits = (0.0005, 0.002)
     lead_ms: Limits = (60.0, 30.0)
     ignore: tuple[Sign, ...] = ()
@@ -83,7 +87,8 @@ class Signs:
 
     ``loop_lag_ms``: p99 of how late the event loop runs what is due. ``queue_ms``: how long the
     oldest request has waited in any engine's queue, but for files; ``queued``: how many wait there.
-    ``tts_rtf``: how long the voice takes for a second of audio. ``underrun_share``: of the time in
+    ``tts_load``: how much of its spare speed the voice has lost, 0 where it is as fast as it ever
+    was, 1 where it is no faster than speech. ``underrun_share``: of the time in
     which callers should have heard something, the part in which they heard nothing. ``lead_ms``:
     how long listeners have enough, by the worst twentieth. ``calls``: that are open.
     """
@@ -91,7 +96,7 @@ class Signs:
     loop_lag_ms: float | None = None
     queue_ms: float | None = None
     queued: float | None = None
-    tts_rtf: float | None = None
+    tts_load: float | None = None
     underrun_share: float | None = None
     lead_ms: float | None = None
     calls: int = 1
@@ -111,14 +116,17 @@ class Signs:
 
 
 class Ladder:
-    """Which step a house stands on. Times are seconds of one clock; one that goes back stands."""
+    """Which step a house stands on, and whether it takes calls. Times are seconds of one clock; one
+    that goes back stands."""
 
     def __init__(self, settings: OverloadSettings) -> None:
         self.strain = Strain.NONE
+        self.takes_calls = True
         self._settings = settings
         self._now = -math.inf
         self._strained_since: float | None = None
         self._calm_since: float | None = None
+        self._climbed_at = -math.inf
         self._fell_at: float | None = None
         self._patience = 1
 
@@ -136,11 +144,13 @@ class Ladder:
             self._climb(min(MOST_LEAP, worst), now)
         elif _lasted(self._calm_since, now) >= self._settings.fall_s * self._patience:
             self._come_down_to(Strain(max(0, self.strain - 1)), now)
+        settled = calm and now - self._climbed_at >= SETTLE_S
+        self.takes_calls = self.strain < Strain.NO_CALLS and (settled or not signs.calls)
         return self.strain
 
     def _climb(self, steps: float, now: float) -> None:
         """What it was strained by before says nothing about the step that is taken now."""
-        self._strained_since = now
+        self._strained_since = self._climbed_at = now
         if self.strain is Strain.NO_CALLS:
             return
         if self._fell_at is not None:

@@ -98,6 +98,11 @@ class Metrics:
         self.strain_steps = self._counter(
             "strain_steps", "Changes of the overload ladder's step, by where they led", "to"
         )
+        self.holding = Gauge(
+            "antiphon_holding",
+            "1 while no calls are taken in so that those that are in go well",
+            registry=self.registry,
+        )
         self.signs = Gauge(
             "antiphon_strain_sign",
             "What the overload ladder goes by; each is strained from 1 on",

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -25,24 +26,59 @@ LOOK_S: Final = 0.5
 LAG_S: Final = 0.05
 """How often the loop's lag is measured: a second has samples enough for what it says to count."""
 
-WINDOW_S: Final = 5.0
-"""Signs tell of no more than this. A reply is as long, and has a pause or two."""
+WINDOW_S: Final = 3.0
+"""Signs tell of no more than this: longer, and they come too late; shorter, and a reply's pauses
+count for too much."""
+
+STAYS: Final = 3
+"""What waits in so many looks in a row is a queue; in fewer, it is a moment."""
 
 LEAST_MADE_MS: Final = 1_000.0
 """Less speech says nothing about how fast the voice is."""
+
+PACED: Final = 0.9
+"""A voice that never took less time than this for a second of audio paces itself, or was never fast
+enough: how fast it is says nothing about its load."""
 
 LEAST_LAGS: Final = 10
 WORST_LEADS: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
-    """What has happened since the one before, all calls together."""
+class _Counts:
+    """What a call has counted."""
 
-    made_ms: float
-    making_ms: float
-    underrun_ms: float
-    leads_ms: tuple[float, ...]
+    made_ms: float = 0.0
+    making_ms: float = 0.0
+    sent_ms: float = 0.0
+    underruns: int = 0
+    underrun_ms: float = 0.0
+
+    @classmethod
+    def of(cls, call: Call) -> _Counts:
+        pulse = call.pulse
+        return cls(
+            pulse.made_ms, pulse.making_ms, pulse.sent_ms, pulse.underruns, pulse.underrun_ms
+        )
+
+    def since(self, before: _Counts) -> _Counts:
+        return _Counts(
+            self.made_ms - before.made_ms,
+            self.making_ms - before.making_ms,
+            self.sent_ms - before.sent_ms,
+            self.underruns - before.underruns,
+            self.underrun_ms - before.underrun_ms,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What was seen at a time, and what each call has counted since the time before."""
+
+    counts: Sequence[_Counts]
+    leads_ms: Sequence[float]
+    queue_ms: float
+    queued: float
 
 
 @dataclass(slots=True)
@@ -51,31 +87,48 @@ class _Recent:
 
     lags_ms: deque[float] = field(default_factory=lambda: deque(maxlen=round(WINDOW_S / LAG_S)))
     looks: deque[_Look] = field(default_factory=lambda: deque(maxlen=round(WINDOW_S / LOOK_S)))
+    best_rtf: float = math.inf
+    """The fastest that the voice ever was; of all the time."""
 
     def forget(self) -> None:
         self.lags_ms.clear()
         self.looks.clear()
 
-    @property
-    def lag_ms(self) -> float | None:
-        return _at(0.99, self.lags_ms) if len(self.lags_ms) >= LEAST_LAGS else None
-
-    @property
-    def lead_ms(self) -> float | None:
-        return _at(WORST_LEADS, [lead for look in self.looks for lead in look.leads_ms])
+    def signs(self, calls: int) -> Signs:
+        last = list(self.looks)[-STAYS:]
+        stays = len(last) == STAYS
+        return Signs(
+            loop_lag_ms=_at(0.99, self.lags_ms) if len(self.lags_ms) >= LEAST_LAGS else None,
+            queue_ms=min(look.queue_ms for look in last) if stays else None,
+            queued=min(look.queued for look in last) if stays else None,
+            tts_load=self.tts_load,
+            underrun_share=self.underrun_share,
+            lead_ms=_at(WORST_LEADS, [lead for look in self.looks for lead in look.leads_ms]),
+            calls=calls,
+        )
 
     @property
     def tts_rtf(self) -> float | None:
-        made_ms = sum(look.made_ms for look in self.looks)
-        if made_ms < LEAST_MADE_MS:
+        """How long the voice took for a second of audio."""
+        made_ms = self._sum("made_ms")
+        return self._sum("making_ms") / made_ms if made_ms >= LEAST_MADE_MS else None
+
+    @property
+    def tts_load(self) -> float | None:
+        rtf = self.tts_rtf
+        if rtf is None:
             return None
-        return sum(look.making_ms for look in self.looks) / made_ms
+        best = self.best_rtf = min(self.best_rtf, rtf)
+        return (rtf - best) / (1.0 - best) if best < PACED else None
 
     @property
     def underrun_share(self) -> float | None:
-        silent_ms = sum(look.underrun_ms for look in self.looks)
-        made_ms = sum(look.made_ms for look in self.looks)
-        return silent_ms / (silent_ms + made_ms) if silent_ms else None
+        silent_ms = self._sum("underrun_ms")
+        return silent_ms / (silent_ms + self._sum("sent_ms")) if silent_ms else None
+
+    def _sum(self, name: str) -> float:
+        total: float = sum(getattr(counts, name) for look in self.looks for counts in look.counts)
+        return total
 
 
 class Overload:
@@ -88,7 +141,7 @@ class Overload:
         self._settings = house.config.overload
         self._ladder = Ladder(self._settings)
         self._recent = _Recent()
-        self._counted: dict[Call, tuple[float, float, int, float]] = {}
+        self._counted: dict[Call, _Counts] = {}
         self._distrusted: set[str] = set()
 
     async def watch(self) -> None:
@@ -106,31 +159,38 @@ class Overload:
 
     def look(self) -> None:
         """Gather the signs, decide, and tell."""
-        self._recent.looks.append(self._read_calls())
-        signs = self._signs()
+        house, before = self._house, self._house.strain
+        self._recent.looks.append(self._look())
+        signs = self._recent.signs(len(house.open_calls))
         self._show(signs)
-        before = self._house.strain
         if self._settings.enabled:
             strain = self._ladder.step(signs, self._clock())
             if strain is not before:
                 self._recent.forget()
-                self._change(before, strain, signs)
-        for call in tuple(self._house.open_calls):  # those, too, that came since
-            call.bear(self._house.strain)
+                self._change(strain, signs)
+            self._admit(self._ladder.takes_calls)
+        for call in tuple(house.open_calls):
+            call.bear(house.strain)
 
     # --- signs ------------------------------------------------------------------------------
 
-    def _signs(self) -> Signs:
-        recent = self._recent
+    def _look(self) -> _Look:
+        calls = self._house.open_calls
+        counts = []
+        for call in {*self._counted, *calls}:  # those, too, that have ended since
+            now = _Counts.of(call)
+            counts.append(now.since(self._counted.get(call, _Counts())))
+            self._counted[call] = now
+        for call in self._counted.keys() - calls:
+            del self._counted[call]
+        now_ms = asyncio.get_running_loop().time() * 1000.0
+        leads = (call.pulse.lead_ms(now_ms) for call in calls)
         loads = [self._load_of(kind) for kind in ENGINES]
-        return Signs(
-            loop_lag_ms=recent.lag_ms,
-            queue_ms=max(load.oldest_ms for load in loads),
-            queued=max(load.queued - load.speaking for load in loads),
-            tts_rtf=recent.tts_rtf,
-            underrun_share=recent.underrun_share,
-            lead_ms=recent.lead_ms,
-            calls=len(self._house.open_calls),
+        return _Look(
+            counts,
+            [lead for lead in leads if lead is not None],
+            max(load.oldest_ms for load in loads),
+            max(load.queued - load.speaking for load in loads),
         )
 
     def _load_of(self, kind: str) -> Load:
@@ -150,48 +210,35 @@ class Overload:
             logger.exception("%s: its load() is broken, so its queue is no sign of strain", kind)
             return Load()
 
-    def _read_calls(self) -> _Look:
-        """What the calls have counted since; also those that have ended since."""
-        calls, total = self._house.open_calls, [0.0, 0.0, 0.0, 0.0]
-        for call in {*self._counted, *calls}:
-            pulse = call.pulse
-            counts = (pulse.made_ms, pulse.making_ms, pulse.underruns, pulse.underrun_ms)
-            known = self._counted.get(call, (0.0, 0.0, 0, 0.0))
-            total = [t + now - then for t, now, then in zip(total, counts, known, strict=True)]
-            self._counted[call] = counts
-        for call in self._counted.keys() - calls:
-            del self._counted[call]
-        made_ms, making_ms, underruns, underrun_ms = total
-        self._house.metrics.underruns.inc(underruns)
-        self._house.metrics.underrun_seconds.inc(underrun_ms / 1000.0)
-        now_ms = asyncio.get_running_loop().time() * 1000.0
-        leads = (call.pulse.lead_ms(now_ms) for call in calls)
-        return _Look(
-            made_ms, making_ms, underrun_ms, tuple(lead for lead in leads if lead is not None)
-        )
-
     # --- telling ----------------------------------------------------------------------------
 
     def _show(self, signs: Signs) -> None:
-        metrics = self._house.metrics
-        metrics.tts_rtf.set(signs.tts_rtf or 0.0)
-        for lead_ms in self._recent.looks[-1].leads_ms:
+        metrics, look = self._house.metrics, self._recent.looks[-1]
+        metrics.underruns.inc(sum(counts.underruns for counts in look.counts))
+        metrics.underrun_seconds.inc(sum(counts.underrun_ms for counts in look.counts) / 1000.0)
+        metrics.tts_rtf.set(self._recent.tts_rtf or 0.0)
+        for lead_ms in look.leads_ms:
             metrics.playout_lead.observe(max(0.0, lead_ms / 1000.0))
         weights = {sign: weight for sign, weight, _ in signs.weighed(self._settings)}
         for sign in SIGNS:
             metrics.signs.labels(sign).set(weights.get(sign, 0.0))
 
-    def _change(self, before: Strain, strain: Strain, signs: Signs) -> None:
-        house = self._house
+    def _change(self, strain: Strain, signs: Signs) -> None:
+        house, before = self._house, self._house.strain
         house.strain = strain
         house.metrics.strain.set(strain)
         house.metrics.strain_steps.labels(_named(strain)).inc()
-        logger.info("strain: %s, after %s: %s", *map(_named, (strain, before)), self._why(signs))
+        logger.info("strain: %s, after %s: %s", _named(strain), _named(before), self._why(signs))
         if strain >= Strain.NO_FILES:
             house.files_may_run.clear()
         else:
             house.files_may_run.set()
         house.reception.settle()
+
+    def _admit(self, takes_calls: bool) -> None:
+        """Who waits for a place comes in with the next look of the reception."""
+        self._house.holding = not takes_calls
+        self._house.metrics.holding.set(self._house.holding)
 
     def _why(self, signs: Signs) -> str:
         weighed = [each for each in signs.weighed(self._settings) if each[1] >= 1.0]
@@ -206,7 +253,7 @@ def _named(strain: Strain) -> str:
     return strain.name.lower().replace("_", " ")
 
 
-def _at(share: float, values: deque[float] | list[float]) -> float | None:
+def _at(share: float, values: Sequence[float] | deque[float]) -> float | None:
     """The value below which so many lie; None where there are none."""
     if not values:
         return None

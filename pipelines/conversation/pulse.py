@@ -11,6 +11,9 @@ RESERVE_MS: Final = 60.0
 SETTLED_MS: Final = 1_000.0
 """A reply that has just begun has no lead yet, and that is no bad sign."""
 
+READY_MS: Final = 1.0
+"""Audio that comes sooner was there already: it says nothing about how fast the voice is."""
+
 _ROUNDING_MS: Final = 0.001
 """Pieces are laid end to end on a clock of floats."""
 
@@ -19,8 +22,8 @@ _ROUNDING_MS: Final = 0.001
 class Pulse:
     """Counters that only rise, in milliseconds, and one listener's buffer.
 
-    ``made_ms`` of audio took the voice ``making_ms``; what was waited for the listener is none of
-    it. The listener is an ideal one: it began with the first audio of the reply, holds
+    ``made_ms`` of audio took the voice ``making_ms``, where it was waited for at all; what the voice
+    waited for the listener is none of it. ``sent_ms`` is on its way. The listener is an ideal one: it began with the first audio of the reply, holds
     ``RESERVE_MS`` back, and never loses any. Where it runs dry in the middle of a reply, that is
     an underrun, and it plays on as soon as more comes. What a caller heard beyond that the
     network has to answer for. Times are those of the call's clock, in milliseconds.
@@ -28,18 +31,22 @@ class Pulse:
 
     made_ms: float = 0.0
     making_ms: float = 0.0
+    sent_ms: float = 0.0
     underruns: int = 0
     underrun_ms: float = 0.0
     _began_at: float | None = None
     _dry_at: float = 0.0
 
     def made(self, audio_ms: float, took_ms: float) -> None:
-        """The voice took so long to make so much audio."""
+        """So much audio came after so long."""
+        if took_ms < READY_MS:
+            return
         self.made_ms += audio_ms
         self.making_ms += took_ms
 
     def sent(self, audio_ms: float, now: float) -> None:
         """So much of a reply's audio is on its way."""
+        self.sent_ms += audio_ms
         if self._began_at is None:
             self._began_at, self._dry_at = now, max(self._dry_at, now + RESERVE_MS)
         elif now - self._dry_at > _ROUNDING_MS:

@@ -171,6 +171,20 @@ def test_who_goes_leaves_the_place_to_another() -> None:
     assert isinstance(house.ask(Caller(), 0.0), Ticket)
 
 
+def test_a_house_that_sees_how_it_bears_its_calls_lets_others_wait_for_that() -> None:
+    house = admission(3, waiting=1)
+    leases(1, house)
+    house.room = Room(3, holding=True)
+    ticket = house.ask(Caller(), 1.0)
+    assert isinstance(ticket, Ticket)
+    assert refused(house.ask(Caller(), 1.0)) is Reason.SETTLING
+    assert house.settle(1.5) == []
+    house.room = Room(3)
+    [(let_in, lease)] = house.settle(2.0)
+    assert let_in is ticket
+    assert isinstance(lease, Lease)
+
+
 def test_strain_refuses_new_calls_and_lets_those_wait_who_wait() -> None:
     house = admission(2, waiting=1)
     leases(2, house)[0]

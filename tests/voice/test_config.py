@@ -180,7 +180,7 @@ def test_keys_that_open_to_anyone_or_tell_nobody_apart_are_refused(
         ("tenants.acme.kees=x", "tenants.acme.kees: there is no such setting. Did you mean"),
         ("tenants.acme.share=0.5", "tenants.acme.keys: there is none"),
         ("overload.queue_ms=300,100", "overload.queue_ms: is [300, 100]: the first"),
-        ("overload.tts_rtf=0,1", "overload.tts_rtf: is [0, 1]: limits are numbers above 0"),
+        ("overload.tts_load=0,1", "overload.tts_load: is [0, 1]: limits are numbers above 0"),
         ("overload.lead_ms=30,60", "must be the higher one. Write [60, 30]?"),
         ("overload.loop_lag_ms=50", "Expected `array` of length 2"),
         ("overload.rise_s=0", "overload.rise_s: Expected `float` > 0"),

@@ -81,12 +81,23 @@ async def test_a_house_at_ease_stays_so() -> None:
 
 
 @pytest.mark.parametrize("kind", ["asr", "llm", "tts"])
-@pytest.mark.parametrize("load", [Load(queued=1, oldest_ms=300.0), Load(queued=128)])
+@pytest.mark.parametrize("load", [Load(queued=1, oldest_ms=500.0), Load(queued=128)])
 async def test_a_long_or_an_old_queue_of_any_engine_is_strain(kind: str, load: Load) -> None:
     watched = Watched()
     watched.engines[kind].now = load
-    assert await watched.lasts(2.2) is Strain.SLOW_PARTIALS
+    assert await watched.lasts(2.7) is Strain.SLOW_PARTIALS
     assert watched.call.strains == [Strain.SLOW_PARTIALS]
+
+
+async def test_a_queue_that_was_there_for_a_moment_is_none() -> None:
+    watched = Watched()
+    for _ in range(40):
+        for oldest_ms in (900.0, 900.0, 0.0):
+            watched.engines["asr"].now = Load(oldest_ms=oldest_ms)
+            watched.overload.look()
+            await asyncio.sleep(LOOK_S)
+            assert not watched.house.holding
+    assert watched.house.strain is Strain.NONE
 
 
 async def test_a_batch_that_all_who_speak_are_to_be_in_is_no_queue() -> None:
@@ -103,8 +114,8 @@ async def test_an_engine_that_says_nonsense_is_asked_no_more_and_the_others_are(
     watched.engines["llm"].now = broken
     assert await watched.lasts(10) is Strain.NONE
     assert sum("llm: its load() is broken" in record.message for record in caplog.records) == 1
-    watched.engines["asr"].now = Load(oldest_ms=300.0)
-    assert await watched.lasts(2.2) > Strain.NONE
+    watched.engines["asr"].now = Load(oldest_ms=500.0)
+    assert await watched.lasts(2.7) > Strain.NONE
 
 
 async def test_an_engine_that_says_nothing_or_no_number_is_no_sign() -> None:
@@ -123,31 +134,46 @@ async def test_a_loop_that_is_late_again_and_again_is_strain_and_once_is_none() 
     await asyncio.sleep(30)
     assert watched.house.strain is Strain.NONE
     for _ in range(60):
-        watched.loop._jump(0.12)  # type: ignore[attr-defined]
+        watched.loop._jump(0.22)  # type: ignore[attr-defined]
         await asyncio.sleep(0.06)
     watching.cancel()
     assert watched.house.strain >= Strain.NO_PARTIALS
 
 
-async def test_a_voice_slower_than_speech_is_strain() -> None:
-    watched = Watched()
-    for _ in range(8):
-        watched.call.pulse.made(500, 480)
+async def speaks(watched: Watched, rtf: float, looks: int = 10) -> None:
+    """The voice takes so long for a second of audio."""
+    for _ in range(looks):
+        watched.call.pulse.made(500, 500 * rtf)
         watched.overload.look()
         await asyncio.sleep(LOOK_S)
-    assert watched.house.strain > Strain.NONE
-    assert watched.figure("tts_realtime_factor") == pytest.approx(0.96)
 
 
-async def test_a_voice_that_said_a_word_or_is_quick_is_none() -> None:
+async def test_a_voice_that_has_lost_its_spare_speed_is_strain() -> None:
     watched = Watched()
+    await speaks(watched, 0.6)
+    assert (watched.house.strain, watched.house.holding) == (Strain.NONE, False)
+    await speaks(watched, 0.85)
+    assert (watched.house.strain, watched.house.holding) == (Strain.NONE, True)
+    assert watched.figure("holding") == 1
+    assert watched.figure("tts_realtime_factor") == pytest.approx(0.85)
+    await speaks(watched, 0.95, 6)
+    assert watched.house.strain > Strain.NONE
+
+
+@pytest.mark.parametrize("rtf", [0.05, 0.7, 0.98, 3.0])
+async def test_a_voice_that_is_as_fast_as_it_ever_was_is_none(rtf: float) -> None:
+    """Also one that paces itself, or was never fast enough: who is hurt by that shows otherwise."""
+    watched = Watched()
+    await speaks(watched, rtf, 60)
+    assert (watched.house.strain, watched.house.holding) == (Strain.NONE, False)
+
+
+async def test_one_slow_word_is_no_strain() -> None:
+    watched = Watched()
+    await speaks(watched, 0.1)
+    await watched.lasts(10)
     watched.call.pulse.made(400, 4_000)
     assert await watched.lasts(30) is Strain.NONE
-    for _ in range(20):
-        watched.call.pulse.made(500, 300)
-        watched.overload.look()
-        await asyncio.sleep(LOOK_S)
-    assert watched.house.strain is Strain.NONE
 
 
 async def test_listeners_who_run_dry_are_strain() -> None:
@@ -155,7 +181,6 @@ async def test_listeners_who_run_dry_are_strain() -> None:
     for _ in range(6):
         now = watched.loop.time() * 1000
         watched.call.pulse.sent(100, now)
-        watched.call.pulse.made(100, 10)
         watched.overload.look()
         await asyncio.sleep(LOOK_S)
     assert watched.house.strain > Strain.NONE
@@ -201,7 +226,7 @@ async def test_what_a_call_counted_last_is_not_lost_when_it_ends() -> None:
 async def climbed(*settings: str) -> Watched:
     watched = Watched(*settings)
     watched.engines["asr"].now = Load(oldest_ms=math.inf)
-    await watched.lasts(4)
+    await watched.lasts(6)
     return watched
 
 
@@ -246,19 +271,19 @@ async def test_a_house_that_has_emptied_is_open_at_once() -> None:
 async def test_each_step_is_logged_and_counted(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "voice.overload")
     watched = Watched()
-    watched.engines["tts"].now = Load(oldest_ms=412.0)
-    await watched.lasts(2.2)
+    watched.engines["tts"].now = Load(oldest_ms=612.0)
+    await watched.lasts(2.7)
     watched.engines["tts"].now = Load()
     await watched.lasts(8)
-    watched.engines["tts"].now = Load(oldest_ms=412.0)
-    await watched.lasts(2.2)
+    watched.engines["tts"].now = Load(oldest_ms=612.0)
+    await watched.lasts(2.7)
     watched.engines["tts"].now = Load()
     watched.house.open_calls.clear()
     await watched.lasts(2)
     assert [record.message for record in caplog.records] == [
-        "strain: slow partials, after none: queue_ms is 412, and the house is strained from 300 on",
+        "strain: slow partials, after none: queue_ms is 612, and the house is strained from 500 on",
         "strain: none, after slow partials: all signs are calm",
-        "strain: slow partials, after none: queue_ms is 412, and the house is strained from 300 on",
+        "strain: slow partials, after none: queue_ms is 612, and the house is strained from 500 on",
         "strain: none, after slow partials: nobody is in",
     ]
     assert watched.figure("strain_steps_total", to="slow partials") == 2
@@ -267,10 +292,10 @@ async def test_each_step_is_logged_and_counted(caplog: pytest.LogCaptureFixture)
 
 async def test_the_signs_are_shown_as_shares_of_what_is_strained() -> None:
     watched = Watched()
-    watched.engines["tts"].now = Load(oldest_ms=150.0)
-    await watched.lasts(1)
+    watched.engines["tts"].now = Load(oldest_ms=250.0)
+    await watched.lasts(1.5)
     assert watched.figure("strain_sign", sign="queue_ms") == 0.5
-    assert watched.figure("strain_sign", sign="tts_rtf") == 0
+    assert watched.figure("strain_sign", sign="tts_load") == 0
 
 
 async def test_turned_off_it_measures_and_leaves_all_as_it_is() -> None:
@@ -285,10 +310,8 @@ async def test_what_was_before_a_step_is_no_reason_for_the_next() -> None:
     watched = Watched()
     now = watched.loop.time() * 1000
     watched.call.pulse.sent(500, now)
-    watched.call.pulse.made(500, 50)
     await asyncio.sleep(0.7)
     watched.call.pulse.sent(500, watched.loop.time() * 1000)
-    watched.call.pulse.made(500, 50)
     watched.call.pulse.rest()
     assert await watched.lasts(4) <= Strain.NO_SPECULATION
     assert len(watched.call.strains) == 1

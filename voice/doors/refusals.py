@@ -73,6 +73,7 @@ _WORDS: Final = {
     Reason.SHARE_FULL: "All of the {most} calls that are not kept for others are taken.",
     Reason.TENANT_FULL: "All the calls are taken that this key may have at once.",
     Reason.WAITED: "All {most} calls are taken, and none became free while you waited.",
+    Reason.SETTLING: "The server has as many calls as it can bear for now.",
     Reason.OVERLOADED: "The server has all the load that it can bear.",
     Reason.CLOSING: "The server is shutting down.",
 }

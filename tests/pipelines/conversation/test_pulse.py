@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.conversation.pulse import RESERVE_MS, SETTLED_MS, Pulse
+from pipelines.conversation.pulse import READY_MS, RESERVE_MS, SETTLED_MS, Pulse
 
 
 def test_what_the_voice_made_and_how_long_it_took_adds_up() -> None:
@@ -14,13 +14,15 @@ def test_what_the_voice_made_and_how_long_it_took_adds_up() -> None:
     pulse.made(400, 100)
     pulse.made(600, 300)
     assert (pulse.made_ms, pulse.making_ms) == (1_000, 400)
+    pulse.made(9_000, READY_MS / 2)
+    assert (pulse.made_ms, pulse.making_ms) == (1_000, 400), "that was there already"
 
 
 def test_audio_that_comes_within_the_reserve_is_in_time() -> None:
     pulse = Pulse()
     pulse.sent(100, now=0)
     pulse.sent(100, now=100 + RESERVE_MS)
-    assert (pulse.underruns, pulse.underrun_ms) == (0, 0)
+    assert (pulse.sent_ms, pulse.underruns, pulse.underrun_ms) == (200, 0, 0)
 
 
 def test_audio_that_comes_later_is_an_underrun_and_the_reserve_is_gone() -> None:
