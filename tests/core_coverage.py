@@ -13,6 +13,7 @@ CORE = (
     "engines.batching.policy",
     "pipelines.conversation.agreement",
     "pipelines.conversation.answering",
+    "pipelines.conversation.brevity",
     "pipelines.conversation.completeness",
     "pipelines.conversation.dialogue",
     "pipelines.conversation.dictation",
@@ -23,10 +24,13 @@ CORE = (
     "pipelines.conversation.machine",
     "pipelines.conversation.patience",
     "pipelines.conversation.playback",
+    "pipelines.conversation.pulse",
+    "pipelines.conversation.settings",
     "pipelines.conversation.turns",
     "pipelines.conversation.unheard",
     "pipelines.conversation.words",
     "pipelines.speaking.phrases",
+    "voice.ladder",
     "voice.admission",
 )
 

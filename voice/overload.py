@@ -236,9 +236,11 @@ class Overload:
         house.reception.settle()
 
     def _admit(self, takes_calls: bool) -> None:
-        """Who waits for a place comes in with the next look of the reception."""
-        self._house.holding = not takes_calls
-        self._house.metrics.holding.set(self._house.holding)
+        house = self._house
+        if house.holding is takes_calls:
+            house.holding = not takes_calls
+            house.metrics.holding.set(house.holding)
+            house.reception.settle()
 
     def _why(self, signs: Signs) -> str:
         weighed = [each for each in signs.weighed(self._settings) if each[1] >= 1.0]

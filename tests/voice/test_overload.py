@@ -261,6 +261,27 @@ async def test_and_all_of_them_again_when_it_is_over() -> None:
         assert watched.house.calls == 1
 
 
+async def test_who_waits_comes_in_as_soon_as_it_is_calm() -> None:
+    watched = Watched("admission.waiting=1", "admission.wait_s=60")
+    watched.engines["asr"].now = Load(oldest_ms=250.0)
+    await watched.lasts(2)
+
+    class Line:
+        heard_at = watched.loop.time()
+
+        def abort(self) -> None: ...
+
+    async def calls() -> float:
+        async with watched.house.reception.admit(Caller(), Line(), asyncio.Event().wait):
+            return watched.loop.time()
+
+    began, caller = watched.loop.time(), asyncio.create_task(calls())
+    await watched.lasts(5)
+    watched.engines["asr"].now = Load()
+    await watched.lasts(3 * LOOK_S)
+    assert await caller - began == pytest.approx(5, abs=2 * LOOK_S)
+
+
 async def test_a_house_that_has_emptied_is_open_at_once() -> None:
     watched = await climbed()
     watched.engines["asr"].now = Load()
