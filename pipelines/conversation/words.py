@@ -52,7 +52,7 @@ _BACKCHANNELS: Final[Mapping[str, str]] = {
     "|wow|really|oh really|makes sense|that makes sense|sounds good|understood|absolutely"
     "|definitely|indeed|fair enough|very good|very well|perfect|interesting|um|oh wow"
     "|oh i see|totally|correct|lovely|amazing|awesome|sure thing|oh my|oh my god|no problem"
-    "|i guess",
+    "|i guess|yo yo",
     "de": "ja|jaja|jo|joa|jawohl|genau|stimmt|richtig|klar|na klar|alles klar|ach so|achso"
     "|ach|so|gut|sehr gut|schön|verstehe|ich verstehe|verstanden|sicher|natürlich|äh|ähm"
     "|na ja|naja|aha|eben|super|prima|toll|interessant|in ordnung|passt|echt|ach ja|ja gut"
