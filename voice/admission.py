@@ -168,8 +168,8 @@ class Admission:
         self._room = room
         self._kept = {
             group: slots
-            for group, share in self._shares()
-            if (slots := int(share * room.most + 1e-9))
+            for group, share, cap in self._shares()
+            if (slots := min(int(share * room.most + 1e-9), cap or room.most))
         }
 
     @property
@@ -334,10 +334,10 @@ class Admission:
         estimate = math.ceil(position * self._call_s / max(1, self._room.most)) or _RETRY_S
         return Refusal(reason, position, min(estimate, MOST_RETRY_S))
 
-    def _shares(self) -> Iterator[tuple[str, float]]:
-        yield _PHONE, self._settings.phone_share
+    def _shares(self) -> Iterator[tuple[str, float, int]]:
+        yield _PHONE, self._settings.phone_share, 0
         for name, tenant in self._tenants.items():
-            yield _group(name), tenant.share
+            yield _group(name), tenant.share, tenant.max_calls
 
     def _files_of(self, engine: str) -> int:
         return sum(engine in lease.engines for lease in self._files)

@@ -118,7 +118,8 @@ class Reception:
         for lease in self._admission.expire(_now()):
             logger.warning("a call was ended: nothing came from its client any more")
             self._metrics.calls_expired.inc()
-            self._lines[lease].abort()
+            if lease in self._lines:  # not if it was given to one who has not come to take it yet
+                self._lines[lease].abort()
 
     # --- within ---------------------------------------------------------------------------
 

@@ -58,6 +58,7 @@ class DrainingServer(uvicorn.Server):
             patient = self._signals == [signal.SIGTERM]
             drain_s = self._house.config.server.drain_s if patient else 0.0
             self._leave_at = asyncio.get_running_loop().time() + drain_s
+            return False  # those who wait are told why by then
         overdue = asyncio.get_running_loop().time() >= self._leave_at
         return overdue or not self._house.calls or len(self._signals) > 1
 

@@ -249,6 +249,11 @@ def test_a_share_that_comes_to_no_whole_call_keeps_none() -> None:
     assert admission(100, {"acme": TenantSettings(("k",), share=0.29)}).kept == {"tenant acme": 29}
 
 
+def test_no_more_is_kept_for_a_tenant_than_it_may_have() -> None:
+    house = admission(10, {"acme": TenantSettings(("k",), share=0.5, max_calls=2)})
+    assert house.kept == {"tenant acme": 2}
+
+
 def test_a_tenant_has_no_more_calls_than_it_may() -> None:
     house = admission(4, {"acme": TenantSettings(("k",), max_calls=1)}, waiting=2)
     [lease] = leases(1, house, ACME)

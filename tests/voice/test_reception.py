@@ -105,6 +105,21 @@ async def test_a_place_is_held_as_long_as_the_call_lasts_and_given_back_whatever
     assert home.figure("antiphon_calls_opened_total", outcome="admitted") == 3
 
 
+async def test_what_a_caller_would_be_told_is_known_before_anything_is_taken() -> None:
+    home, over = house(), asyncio.Event()
+    assert home.reception.refuses(Caller()) is None
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(call(home, over))
+        await settled()
+        refused = home.reception.refuses(Caller())
+        assert refused is not None
+        assert refused.reason is Reason.SERVER_FULL
+        home.room = Room(2)
+        assert home.reception.refuses(Caller()) is None
+        assert home.calls == 1
+        over.set()
+
+
 async def test_who_waits_comes_in_when_a_call_ends() -> None:
     home, over, later = house(waiting=2), asyncio.Event(), asyncio.Event()
     async with asyncio.TaskGroup() as tasks:
@@ -239,6 +254,24 @@ async def test_a_call_whose_line_is_dead_is_dropped_and_its_place_free_at_once()
         watch.cancel()
     assert home.calls == 0
     assert home.figure("antiphon_calls_expired_total") == 1
+
+
+async def test_a_place_that_was_given_and_not_taken_for_too_long_is_free_again() -> None:
+    """As it may be where the server has stood still in between."""
+    home, over, loop = house(waiting=1, lost_s=30), asyncio.Event(), asyncio.get_running_loop()
+    first = asyncio.create_task(call(home, over))
+    await settled()
+    second = asyncio.create_task(call(home, asyncio.Event()))
+    await settled()
+    over.set()
+    await first
+    assert home.calls == 1
+    loop._now += 31  # type: ignore[attr-defined]
+    home.reception.expire()
+    assert home.calls == 0
+    second.cancel()
+    await asyncio.gather(second, return_exceptions=True)
+    assert home.calls == 0
 
 
 async def test_nobody_is_lost_because_the_server_stood_still(
