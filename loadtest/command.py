@@ -88,6 +88,7 @@ def _add_callers(group: argparse._ArgumentGroup) -> None:
         "--think", type=number(0, 60_000), default=1000.0, metavar="MS", help="between turns (1000)"
     )
     add("--patience", type=number(1, 600), default=10.0, metavar="S", help="for a reply (10)")
+    add("--max-tokens", type=whole(1, 100_000), metavar="N", help="of a reply (server's)")
     add("--silence-ms", type=whole(50, 10_000), metavar="MS", help="that ends a turn (server's)")
     add("--seed", type=whole(0, 2**31), default=1, metavar="N", help="of all that is drawn (1)")
 
@@ -217,6 +218,7 @@ def options_of(
         api_key=parsed.api_key,
         model=parsed.model,
         silence_ms=parsed.silence_ms,
+        max_tokens=parsed.max_tokens,
         backchannels=None if speech.hums is None else str(speech.hums),
         caller_cores=tuple(cores) if parsed.server_core is not None and cores else (),
     )

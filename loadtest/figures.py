@@ -37,9 +37,8 @@ class Spread(Struct, frozen=True):
 
 
 class Sample(Struct, frozen=True, kw_only=True):
-    """One moment of a run. ``speaking``: callers who hear a reply; ``batches``: rows of an
-    engine's last batch and the streams that it waits for, by its kind; ``lag_ms``: how late the
-    server's loop was at p95 in the second before."""
+    """One moment of a run. ``talking``: callers who say something; ``speaking``: who hear a
+    reply; ``cores``: CPU of the server since the sample before; ``gauges``: what it tells."""
 
     at_s: float
     open: int
@@ -49,7 +48,6 @@ class Sample(Struct, frozen=True, kw_only=True):
     rss_mb: float | None = None
     gpus: list[GpuState] = field(default_factory=list)
     gauges: dict[str, float] = field(default_factory=dict)
-    vad_batch: float | None = None
 
 
 class Sender(Struct, frozen=True, kw_only=True):
@@ -88,7 +86,7 @@ COUNTS: Final = (
     *("calls", "refused", "lost", "failed_calls", "turns", "answered", "unanswered", "early"),
     *("failed", "hung_up", "unfinished", "barge_ins", "missed_barge_ins", "false_barge_ins"),
     *("backchannels", "underruns", "underrun_ms", "cuts", "phantoms", "errors", "wer", "words"),
-    "words_lost",
+    *("words_lost", "resumed"),
 )
 
 

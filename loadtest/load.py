@@ -65,6 +65,7 @@ class Options(Struct, frozen=True, kw_only=True):
     api_key: str | None = None
     model: str | None = None
     silence_ms: int | None = None
+    max_tokens: int | None = None
     backchannels: str | None = None
     caller_cores: tuple[int, ...] = ()
 
@@ -250,6 +251,7 @@ class _Processes:
                 model=options.model,
                 backchannels=options.backchannels,
                 silence_ms=options.silence_ms,
+                max_tokens=options.max_tokens,
             )
             for first in range(count)
         ]

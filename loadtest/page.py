@@ -13,6 +13,7 @@ import numpy as np
 from loadtest.figures import NAMES, Sample, Spread
 from loadtest.plots import Plot, Series, cumulative
 from loadtest.report import Point, Report
+from loadtest.scrape import label
 from loadtest.table import LATENCIES, facts, told
 
 _PAGE: Final = Path(__file__).with_name("page.html")
@@ -74,7 +75,7 @@ def plots_of(report: Report) -> list[str]:
         figure(distribution(points), "of all turns, so many were quicker"),
         figure(over_time(points), "each dot is a turn, by when it began"),
         figure(by_sessions(points), "turns grouped by the calls that were open"),
-        figure(by_speaking(report.samples), "one dot a look at the server"),
+        figure(by_speaking(report), "as the server counts its batches"),
         figure(usage(report.samples), "of all processes of the server"),
         "</div>",
     ]
@@ -126,23 +127,24 @@ def by_sessions(points: Sequence[Point]) -> Plot:
     return plot
 
 
-def by_speaking(samples: Sequence[Sample]) -> Plot:
-    """How large batches are against the sockets that speak: of engines that tell, and of the VAD
-    against the calls that are open."""
-    plot = Plot("Batch size against speaking sockets", "sockets", "rows of a batch")
-    kinds = sorted({key for s in samples for key in s.gauges if "engine_batch{" in key})
+def by_speaking(report: Report) -> Plot:
+    """How large batches are against the sockets that could be in them: of each engine that
+    counts them, else of those that tell of their last one."""
+    plot = Plot("Batch size against speaking sockets", "streams that are open", "rows, mean")
+    for engine, means in report.batch_means.items():
+        plot.series.append(Series(engine, means))
+    if plot.series:
+        return plot
+    plot.y = "rows of the last batch"
+    kinds = sorted({key for s in report.samples for key in s.gauges if "engine_batch{" in key})
     for key in kinds:
         other = key.replace("engine_batch", "engine_speaking")
         row = [
             (s.gauges[other], s.gauges[key])
-            for s in samples
+            for s in report.samples
             if s.gauges.get(key) and other in s.gauges
         ]
-        if row:
-            plot.series.append(Series(key.partition('"')[2].rstrip('"}'), row, "dots"))
-    vad = [(float(s.open), s.vad_batch) for s in samples if s.vad_batch is not None and s.open]
-    if vad:
-        plot.series.append(Series("vad (open calls)", vad, "dots"))
+        plot.series.append(Series(label(key, "engine"), row, "dots"))
     return plot
 
 

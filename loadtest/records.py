@@ -41,6 +41,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     model: str | None = None
     backchannels: str | None = None
     silence_ms: int | None = None
+    max_tokens: int | None = None
     redial: bool = True
 
 

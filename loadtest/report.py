@@ -23,7 +23,7 @@ from loadtest.figures import (
 from loadtest.load import Options, Run
 from loadtest.machine import described
 from loadtest.records import TurnRecord
-from loadtest.scrape import Metrics, added, histograms
+from loadtest.scrape import Metrics, added, batch_means, histograms
 from loadtest.slo import Breach, Limit, breaches
 
 
@@ -40,7 +40,8 @@ class Point(Struct, frozen=True, kw_only=True):
 
 class Report(Struct, kw_only=True):
     """``valid``: whether the figures say something of the server; ``invalid_because`` why not.
-    ``notes``: what a reader should know. ``breaches``: limits that were not kept."""
+    ``notes``: what a reader should know. ``breaches``: limits that were not kept.
+    ``batch_means``: by engine, streams that could have been in a batch and its mean rows."""
 
     command: str
     began: str
@@ -58,6 +59,7 @@ class Report(Struct, kw_only=True):
     points: list[Point]
     samples: list[Sample]
     refusals: dict[str, int] = field(default_factory=dict)
+    batch_means: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     elapsed_s: float = 0.0
 
     @property
@@ -97,6 +99,7 @@ def report(
         points=_points(run.turns, run.samples),
         samples=run.samples,
         refusals=_refusals(run),
+        batch_means=batch_means(run.before, run.after),
         elapsed_s=round(run.elapsed_s, 1),
     )
 
@@ -115,13 +118,19 @@ def figures_of(run: Run) -> Figures:
     return Figures(
         latency_ms=latencies(turns, run.calls),
         stage_ms=stages(observed),
-        counts=counts(turns, run.calls),
+        counts=counts(turns, run.calls) | {"resumed": _resumed(run)},
         sender=sender(run.late(), run.own_cpu_s(), run.total("session_s")),
         server=server_load(samples),
         gpu=gpu_load(samples),
         tts=_tts(run.before, run.after, samples),
         batch=batches(observed),
     )
+
+
+def _resumed(run: Run) -> float:
+    """Replies that the server took up again, since nobody had meant to interrupt them."""
+    gained = added(run.before, run.after, "antiphon_interruptions_total")
+    return sum(value for labels, value in gained.items() if 'meant="false"' in labels)
 
 
 def _tts(before: Metrics, after: Metrics, samples: Sequence[Sample]) -> dict[str, float | None]:

@@ -95,6 +95,19 @@ def added(before: Metrics, after: Metrics, name: str) -> dict[str, float]:
     }
 
 
+def batch_means(before: Metrics, after: Metrics) -> dict[str, list[tuple[float, float]]]:
+    """Of each engine that tells: the streams that could have been in a batch, and its rows."""
+    found: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    name = "antiphon_batch_rows"
+    rows = added(before, after, f"{name}_sum")
+    for labels, batches in added(before, after, f"{name}_count").items():
+        if batches > 0:
+            streams = float(label(labels, "speaking") or "nan")
+            mean = rows.get(labels, 0.0) / batches
+            found[label(labels, "engine")].append((streams, round(mean, 2)))
+    return {engine: sorted(means) for engine, means in found.items()}
+
+
 def label(key: str, name: str) -> str:
     """The value of a label in a metric's full name."""
     labels: dict[str, str] = dict(_LABEL.findall(key))

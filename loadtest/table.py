@@ -86,7 +86,8 @@ def facts(report: Report) -> list[tuple[str, str]]:
         (
             "barge-ins",
             f"{count['barge_ins']}, {count['missed_barge_ins']} missed; a reply fell silent for"
-            f" nothing {count['false_barge_ins']} times ({count['backchannels']} backchannels)",
+            f" nothing {count['false_barge_ins']} times ({count['backchannels']} backchannels),"
+            f" the server took up {count['resumed']} replies again",
         ),
         ("words", _words(report)),
         ("turns cut into", f"{count['cuts']}"),

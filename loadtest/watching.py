@@ -38,7 +38,6 @@ class Watch:
     async def sample(self, at_s: float, total: Total) -> Sample:
         """What is so now. What the server does not answer stays as it was."""
         metrics, state, gpus = await asyncio.to_thread(self._look)
-        vad_batch = _mean_batch(self.metrics, metrics)
         self.metrics = metrics or self.metrics
         self.gone = self._tree is not None and state is None
         return Sample(
@@ -50,7 +49,6 @@ class Watch:
             rss_mb=None if state is None else state.rss_mb,
             gpus=gpus,
             gauges=_kept(metrics),
-            vad_batch=vad_batch,
         )
 
     def _look(self) -> tuple[Metrics, ProcessState | None, list[GpuState]]:
@@ -71,12 +69,3 @@ def _kept(metrics: Metrics) -> dict[str, float]:
         for key, value in metrics.items()
         if key.startswith(KEPT) and not key.partition("{")[0].endswith(_NOT_KEPT)
     }
-
-
-def _mean_batch(before: Metrics, after: Metrics) -> float | None:
-    """Windows a batch of the VAD since the last look."""
-    windows, batches = (
-        after.get(name, 0.0) - before.get(name, 0.0)
-        for name in ("antiphon_vad_windows", "antiphon_vad_batches")
-    )
-    return round(windows / batches, 2) if before and batches > 0 else None

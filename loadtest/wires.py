@@ -91,12 +91,13 @@ class RealtimeWire:
 
     rate: Final = 24_000
 
-    def __init__(self, silence_ms: int | None = None, voice: str | None = None) -> None:
+    def __init__(self, silence_ms: int | None = None, max_tokens: int | None = None) -> None:
         heard: dict[str, Any] = {"transcription": {"model": "whisper-1"}}
         if silence_ms is not None:
             heard["turn_detection"] = {"type": "server_vad", "silence_duration_ms": silence_ms}
-        audio = {"input": heard, **({"output": {"voice": voice}} if voice else {})}
-        session = {"type": "realtime", "audio": audio}
+        session: dict[str, Any] = {"type": "realtime", "audio": {"input": heard}}
+        if max_tokens is not None:
+            session["max_output_tokens"] = max_tokens
         self._hello = _message({"type": "session.update", "session": session})
 
     def hello(self) -> bytes:

@@ -65,13 +65,21 @@ def test_sessions_against_p95_needs_enough_turns_a_group():
     assert plot.series[0].points == [(2.0, 100.0)]
 
 
-def test_batches_are_drawn_against_the_sockets_that_speak():
+def test_batches_are_drawn_as_the_server_counts_them():
+    before = {}
+    rows = 'antiphon_batch_rows_{}{{engine="vad",speaking="{}"}}'
+    after = {rows.format("sum", 8): 60.0, rows.format("count", 8): 10.0,
+             rows.format("sum", 2): 18.0, rows.format("count", 2): 10.0}  # fmt: skip
+    [vad] = by_speaking(made_report(before=before, after=after)).series
+    assert (vad.name, vad.points) == ("vad", [(2.0, 1.8), (8.0, 6.0)])
+
+
+def test_of_a_server_that_counts_none_the_last_batches_are_drawn():
     gauges = {'antiphon_engine_batch{engine="tts"}': 3.0,
               'antiphon_engine_speaking{engine="tts"}': 4.0}  # fmt: skip
-    samples = [Sample(at_s=1.0, open=8, talking=0, speaking=4, gauges=gauges, vad_batch=6.0)]
-    tts, vad = by_speaking(samples).series
+    sample = Sample(at_s=1.0, open=8, talking=0, speaking=4, gauges=gauges)
+    [tts] = by_speaking(made_report(samples=[sample])).series
     assert (tts.name, tts.points) == ("tts", [(4.0, 3.0)])
-    assert (vad.name, vad.points) == ("vad (open calls)", [(8.0, 6.0)])
 
 
 def test_what_is_not_known_of_a_server_is_not_drawn():

@@ -101,3 +101,10 @@ def test_a_report_survives_json():
 def test_word_errors_of_a_scripted_recogniser_are_noted(scripted):
     made = report(made_run(), [], command="", server="", scripted=scripted)
     assert any("scripted" in note for note in made.notes) == scripted
+
+
+def test_replies_that_the_server_took_up_again_are_counted():
+    key = 'antiphon_interruptions_total{meant="%s"}'
+    before = {key % "false": 1.0, key % "true": 1.0}
+    made = made_report(before=before, after={key % "false": 3.0, key % "true": 9.0})
+    assert made.figures.counts["resumed"] == 2

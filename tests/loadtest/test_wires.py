@@ -37,10 +37,11 @@ def message_of(frame: bytes) -> bytes:
 
 
 def test_the_server_understands_what_is_sent():
-    wire = RealtimeWire(silence_ms=200)
+    wire = RealtimeWire(silence_ms=200, max_tokens=40)
     update = decode(message_of(wire.hello()))
     assert isinstance(update, SessionUpdateEvent)
     assert b'"silence_duration_ms":200' in wire.hello()
+    assert b'"max_output_tokens":40' in wire.hello()
     append = decode(message_of(wire.frame(b"\1\2" * 480)))
     assert isinstance(append, InputAudioBufferAppendEvent)
     assert append.audio == b"\1\2" * 480
