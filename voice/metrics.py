@@ -23,6 +23,19 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self._count_callers()
+        self._count_turns()
+        self._time_answers()
+        self._tell_strain()
+        self._tell_sound()
+        self.model_load = Gauge(
+            "antiphon_model_load_seconds",
+            "What it took to load an engine's model and run it once, at the start",
+            ["engine"],
+            registry=self.registry,
+        )
+
+    def _count_callers(self) -> None:
         self.calls_opened = self._counter("calls_opened", "Calls since the start", "outcome")
         self.refusals = Counter(
             "antiphon_refusals",
@@ -47,6 +60,8 @@ class Metrics:
             buckets=(0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 60.0),
             registry=self.registry,
         )
+
+    def _count_turns(self) -> None:
         self.turns = self._counter("turns", "Turns of callers, by what became of them", "outcome")
         self.replies = self._counter("replies", "Replies, by how they ended", "outcome")
         self.interruptions = self._counter(
@@ -63,6 +78,8 @@ class Metrics:
         self.ahead = self._counter(
             "prepared_replies", "Replies worked out ahead of the turn's end", "outcome"
         )
+
+    def _time_answers(self) -> None:
         self.first_audio = self._seconds(
             "first_audio",
             "From the end of the caller's turn, as decided, to the reply's first audio",
@@ -89,6 +106,8 @@ class Metrics:
             "How late the event loop runs what is due",
             buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5),
         )
+
+    def _tell_strain(self) -> None:
         self.strain = Gauge(
             "antiphon_strain",
             "The step of the overload ladder: 0 none, 1 slow partials, 2 no partials, 3 no"
@@ -109,6 +128,8 @@ class Metrics:
             ["sign"],
             registry=self.registry,
         )
+
+    def _tell_sound(self) -> None:
         self.underruns = Counter(
             "antiphon_underruns",
             "Gaps in replies because their audio came late, for a listener with 60 ms in reserve",
@@ -125,12 +146,6 @@ class Metrics:
         self.tts_rtf = Gauge(
             "antiphon_tts_realtime_factor",
             "How long the voice took for a second of audio, in the last seconds; 0 for silence",
-            registry=self.registry,
-        )
-        self.model_load = Gauge(
-            "antiphon_model_load_seconds",
-            "What it took to load an engine's model and run it once, at the start",
-            ["engine"],
             registry=self.registry,
         )
 
