@@ -1,8 +1,9 @@
 """Seconds by tenant: none is lost, none is counted twice."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -155,3 +156,15 @@ async def test_what_this_process_uses_is_booked_while_it_is_watched() -> None:
     await asyncio.sleep(1.0)
     watching.cancel()
     assert meter.cpu_s[NOBODY] > 0
+
+
+async def test_a_call_is_booked_on_the_tenant_whose_key_it_came_with(
+    serve: Callable[..., Any],
+) -> None:
+    server = await serve("server.api_keys=k0", "tenants.acme.keys=k1")
+    meter = server.house.meter
+    async with server.call(additional_headers={"Authorization": "Bearer k1"}):
+        meter.book_cpu(1.0, 0.0, 1.0)
+    await server.is_empty()
+    meter.book_cpu(0.5, 0.0, 2.0)
+    assert meter.cpu_s == {"acme": pytest.approx(1.0), NOBODY: pytest.approx(0.5)}
