@@ -24,6 +24,7 @@ from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.client import connect as connect_websocket
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 from websockets.frames import CloseCode
+from websockets.http11 import Response
 
 from voice.wire.realtime import decode_server_event, encode
 from voice.wire.realtime_client import (
@@ -189,7 +190,7 @@ def _understood(message: str | bytes) -> ServerEvent | None:
 
 def _explanation(error: Exception, url: str, has_key: bool) -> str:
     if isinstance(error, InvalidStatus):
-        return _refusal(error.response.status_code, url, has_key)
+        return _refusal(error.response, url, has_key)
     if isinstance(error, TimeoutError):
         return f"No answer from {url} in time: is the server overloaded, or the address wrong?"
     if isinstance(error, ConnectionRefusedError):
@@ -197,7 +198,8 @@ def _explanation(error: Exception, url: str, has_key: bool) -> str:
     return f"Could not call {url}: {error}."
 
 
-def _refusal(status: int, url: str, has_key: bool) -> str:
+def _refusal(response: Response, url: str, has_key: bool) -> str:
+    status = response.status_code
     if status == 401 and not has_key:
         return f"{url} asks for an API key: pass --api-key."
     if status == 401:
@@ -207,7 +209,9 @@ def _refusal(status: int, url: str, has_key: bool) -> str:
     if status == 404:
         return f"{url} is not there (HTTP 404): the path should be /v1/realtime."
     if status in (429, 503):
-        return f"{url} takes no more calls now (HTTP {status}): try again later."
+        wait_s = response.headers.get("Retry-After")
+        later = f"in {wait_s} s" if wait_s else "later"
+        return f"{url} takes no more calls now (HTTP {status}): try again {later}."
     return f"{url} refused the call (HTTP {status})."
 
 

@@ -73,6 +73,22 @@ async def test_a_call_that_is_forbidden_is_not_blamed_on_the_key() -> None:
     assert "key" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("headers", "told"), [({"Retry-After": "7"}, "try again in 7 s"), ({}, "try again later")]
+)
+async def test_a_full_server_says_when_to_try_again(headers: dict[str, str], told: str) -> None:
+    def full(connection: ServerConnection, request: Request) -> Response:
+        response = connection.respond(HTTPStatus.SERVICE_UNAVAILABLE, "full")
+        response.headers.update(headers)
+        return response
+
+    async with serve(talking, "127.0.0.1", 0, process_request=full) as listener:
+        port = listener.sockets[0].getsockname()[1]
+        with pytest.raises(CallError, match=rf"takes no more calls now \(HTTP 503\): {told}"):
+            async with connect(f"ws://127.0.0.1:{port}/"):
+                pass
+
+
 async def test_a_server_that_is_not_up_is_said_to_be_down(unused_tcp_port: int) -> None:
     with pytest.raises(CallError, match=r"Nothing listens at .*voice serve"):
         async with connect(f"ws://127.0.0.1:{unused_tcp_port}/v1/realtime"):
