@@ -29,22 +29,7 @@ def routes(house: House) -> list[BaseRoute]:
             return JSONResponse({"status": "closing", "calls": house.calls}, 503)
         if not house.ready:
             return JSONResponse({"status": "loading"}, 503, {"Retry-After": "2"})
-        admission = house.reception.admission()
-        slots = {
-            name: {"total": total, "leased": leased, "free": max(0, total - leased)}
-            for name, total, leased in admission.slots()
-        }
-        return JSONResponse(
-            {
-                "status": "ready",
-                "model": house.model,
-                "calls": admission.calls,
-                "slots": slots,
-                "kept": admission.kept,
-                "waiting": admission.waiting,
-                "strain": house.strain.name.lower(),
-            }
-        )
+        return JSONResponse(_readiness(house))
 
     async def metrics(_request: Request) -> Response:
         return Response(
@@ -71,6 +56,24 @@ def routes(house: House) -> list[BaseRoute]:
         Route("/", _page),
         Mount("/", StaticFiles(directory=PAGE)),
     ]
+
+
+def _readiness(house: House) -> dict[str, object]:
+    """What a house that takes calls tells of itself."""
+    admission = house.reception.admission()
+    slots = {
+        name: {"total": total, "leased": leased, "free": max(0, total - leased)}
+        for name, total, leased in admission.slots()
+    }
+    return {
+        "status": "ready",
+        "model": house.model,
+        "calls": admission.calls,
+        "slots": slots,
+        "kept": admission.kept,
+        "waiting": admission.waiting,
+        "strain": house.strain.name.lower(),
+    }
 
 
 async def _health(_request: Request) -> Response:
