@@ -23,7 +23,7 @@ from voice.config import ENGINES, NO_ENGINE, Config, ConfigError, EngineConfig, 
 from voice.house import House
 from voice.metering import Meter, metered
 from voice.metrics import Metrics
-from voice.packages import faults, needs_of, packages
+from voice.packages import TRACES, faults, needs_of, packages
 
 if TYPE_CHECKING:
     from engines.remote.pool import EnginePool
@@ -71,7 +71,8 @@ def check_engines(config: Config) -> None:
     """What can be told before any engine is made, which may load for minutes.
 
     Raises ConfigError, with a line for each engine that is not there, setting that it does not
-    have, and package that it lacks. An engine that is shared is the business of others.
+    have, and package that it lacks, traces' included. An engine that is shared is the business of
+    others.
     """
     found, needed = Faults(), dict[str, list[str]]()
     wanted, shared = config.placement.wanted(), config.placement.shared()
@@ -81,6 +82,8 @@ def check_engines(config: Config) -> None:
         with found.kept():
             for package in dict.fromkeys(options_of(kind, getattr(config, kind))[1]):
                 needed.setdefault(package, []).append(kind)
+    if config.traces.endpoint is not None:
+        needed |= {package: ["traces"] for package in TRACES}
     for fault in faults(packages(needed)):
         found.add(fault)
     found.tell()

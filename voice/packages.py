@@ -14,6 +14,7 @@ from voice.config import EngineConfig
 
 TENSORRT_LLM: Final = "tensorrt_llm"
 NVML: Final = "nvidia-ml-py"
+TRACES: Final = ("opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http")
 _OLDEST_TENSORRT_LLM: Final = (1, 3)  # 1.2 has no Whisper, and its sampler drops a penalty
 _NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "asr.whisper_trtllm": (TENSORRT_LLM,),
@@ -46,6 +47,7 @@ EXTRAS: Final = (
         "run in NVIDIA's TensorRT-LLM container, 1.3.0rc26 or later (docs/gpu.md)",
     ),
     Extra(NVML, "listing GPUs, [placement] on them", f"`{install_command(NVML)}`"),
+    *(Extra(name, "traces of calls", how_to_install("traces")) for name in TRACES),
 )
 
 

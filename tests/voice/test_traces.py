@@ -12,6 +12,8 @@ import pytest
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from voice import packages
+from voice.app import check_engines
 from voice.config import ConfigError, load
 from voice.traces import Traces
 
@@ -111,3 +113,16 @@ async def test_spans_go_to_the_collector_with_their_headers() -> None:
     assert (path, key) == ("/v1/traces", "k1")
     assert b"invoke_agent antiphon" in body
     assert b"mine" in body
+
+
+def test_missing_packages_are_told_before_any_engine_is_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known = packages.version_of
+    monkeypatch.setattr(
+        packages, "version_of", lambda name: "" if name in packages.TRACES else known(name)
+    )
+    settings = ["traces.endpoint=http://127.0.0.1:4318"]
+    with pytest.raises(ConfigError, match=r"traces: the packages opentelemetry-sdk, .*\[traces\]"):
+        check_engines(load(settings=settings, scripted=True))
+    check_engines(load(scripted=True))
