@@ -4,7 +4,8 @@ import asyncio
 import base64
 import json
 import socket
-from collections.abc import AsyncIterator, Callable
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -13,11 +14,13 @@ import numpy as np
 import pytest
 import uvicorn
 from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
 
 from engines.scripted import ScriptedAsr, ScriptedLlm, ScriptedTts
 from engines.vad.ears import Ears
 from pipelines.conversation.ports import Engines
 from voice.config import load
+from voice.disk import Disk
 from voice.house import House
 from voice.server import _uvicorn_config
 
@@ -43,6 +46,21 @@ def _eventually() -> Callable[..., Any]:
 def sound(milliseconds: int, level: int = LOUD, rate: int = RATE) -> bytes:
     """16-bit audio of one level."""
     return np.full(rate * milliseconds // 1000, level, "<i2").tobytes()
+
+
+@pytest.fixture
+def disk() -> Iterator[Disk]:
+    """The thread that writes; closed at the end."""
+    disk = Disk()
+    yield disk
+    disk.close()
+
+
+def wait_written(disk: Disk) -> None:
+    """Wait until all that was handed to it is written."""
+    written = threading.Event()
+    disk.do(written.set)
+    assert written.wait(PATIENCE_S)
 
 
 class Asked:
@@ -79,6 +97,12 @@ class Client:
         while (event := await self.next())["type"] != kind:
             pass
         return event
+
+    async def close_code(self) -> int | None:
+        """Wait until the server has closed the call; with which code it did."""
+        with pytest.raises(ConnectionClosed):
+            await self.until("no such event")
+        return self.socket.close_code
 
     async def refusal(self, kind: str, **fields: Any) -> dict[str, Any]:
         """Send an event that must be refused; what the ``error`` says."""

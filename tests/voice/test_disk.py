@@ -4,7 +4,6 @@ import errno
 import logging
 import stat
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +32,6 @@ class Sink:
 
     def close(self) -> None:
         self.closed += 1
-
-
-@pytest.fixture
-def disk() -> Iterator[Disk]:
-    disk = Disk()
-    yield disk
-    disk.close()
 
 
 def open_on(disk: Disk, sink: Sink, name: str = "call.jsonl") -> DiskFile[Any]:

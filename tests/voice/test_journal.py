@@ -2,9 +2,7 @@
 
 import asyncio
 import dataclasses
-import threading
 import types
-from collections.abc import Iterator
 from enum import EnumType
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -30,6 +28,7 @@ from pipelines.conversation.events import (
 )
 from pipelines.conversation.reply import Stages
 from pipelines.conversation.settings import TurnSettings
+from tests.voice.conftest import wait_written
 from tests.voice.recorded import recorded, write
 from voice.disk import Disk
 from voice.journal import (
@@ -112,19 +111,6 @@ def test_windows_of_which_nothing_comes_take_little_room() -> None:
 # --- writing --------------------------------------------------------------------------------
 
 SETTINGS = TurnSettings(interrupt_ms=150, profile="patient")
-
-
-@pytest.fixture
-def disk() -> Iterator[Disk]:
-    disk = Disk()
-    yield disk
-    disk.close()
-
-
-def wait_written(disk: Disk) -> None:
-    written = threading.Event()
-    disk.do(written.set)
-    assert written.wait(10)
 
 
 @pytest.mark.virtual_clock

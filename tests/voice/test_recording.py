@@ -2,8 +2,7 @@
 
 import asyncio
 import itertools
-import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from pipelines.conversation.events import (
 )
 from pipelines.conversation.ports import CallSettings, Engines
 from pipelines.conversation.reply import Stages
+from tests.voice.conftest import wait_written
 from voice.disk import Disk
 from voice.recording import (
     MOST_AHEAD_MS,
@@ -38,19 +38,6 @@ from voice.recording import (
 )
 
 WINDOW = np.full(512, 1_000, np.int16)
-
-
-@pytest.fixture
-def disk() -> Iterator[Disk]:
-    disk = Disk()
-    yield disk
-    disk.close()
-
-
-def wait_written(disk: Disk) -> None:
-    written = threading.Event()
-    disk.do(written.set)
-    assert written.wait(10)
 
 
 # --- where sounds lie ------------------------------------------------------------------------

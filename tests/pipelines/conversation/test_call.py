@@ -1,7 +1,7 @@
 """A call from end to end, with scripted engines: what its door is told, and what is left of it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -647,26 +647,28 @@ def bugs_of(error: BaseException) -> list[BaseException]:
     return [error]
 
 
+async def end_of(stage: Any, door_bugs: Mapping[str, Exception] | None = None) -> list[str]:
+    """What ends a call of one turn that is about to meet a bug."""
+    with pytest.raises(ExceptionGroup) as caught:
+        async with stage.call() as line:
+            line.door.bugs.update(door_bugs or {})
+            await line.take_turn()
+            await asyncio.sleep(60)
+    return [str(bug) for bug in bugs_of(caught.value)]
+
+
 @pytest.mark.parametrize("name", ["asr", "llm", "tts"])
 async def test_a_bug_in_an_engine_ends_its_own_call_and_no_other(stage: Any, name: str) -> None:
     healthy = type(stage)(stage.vad)
     healthy.ears = stage.ears
     getattr(stage, name).engine = Buggy()
-
-    async def doomed() -> None:
-        async with stage.call() as line:
-            await line.take_turn()
-            await asyncio.sleep(60)
-
     async with healthy.call() as line:
-        ended = asyncio.create_task(doomed())
+        ended = asyncio.create_task(end_of(stage))
         await line.take_turn()
-        with pytest.raises(ExceptionGroup) as caught:
-            await ended
+        assert await ended == ["a bug in an engine"]
         await line.pause(3_000)
         await line.take_turn()
         await line.door.wait("reply_finished", 2)
-    assert [str(bug) for bug in bugs_of(caught.value)] == ["a bug in an engine"]
     assert words_said(line.door, 1) == words_said(line.door, 2) == TEXT
 
 
@@ -678,19 +680,11 @@ async def test_a_bug_in_an_engine_ends_its_own_call_and_no_other(stage: Any, nam
     ],
 )
 async def test_a_bug_in_a_door_ends_its_own_call_and_no_other(stage: Any, name: str) -> None:
-    async def doomed() -> None:
-        async with stage.call() as line:
-            line.door.bugs[name] = RuntimeError("a bug in a door")
-            await line.take_turn()
-            await asyncio.sleep(60)
-
     async with stage.call() as line:
-        ended = asyncio.create_task(doomed())
+        ended = asyncio.create_task(end_of(stage, {name: RuntimeError("a bug in a door")}))
         await line.take_turn()
-        with pytest.raises(ExceptionGroup) as caught:
-            await ended
+        assert await ended == ["a bug in a door"]
         await line.door.wait("reply_finished")
-    assert [str(bug) for bug in bugs_of(caught.value)] == ["a bug in a door"]
     assert words_said(line.door, 1) == TEXT
 
 

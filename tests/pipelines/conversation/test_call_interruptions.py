@@ -49,13 +49,23 @@ def replies(line: Any) -> list[AgentItem]:
     return [item for item in line.call.dialogue if isinstance(item, AgentItem)]
 
 
+async def interrupt_in_vain(line: Any, after_ms: int) -> None:
+    """Let a story be told, and say "mm-hm" to it."""
+    await line.take_turn()
+    await line.pause(after_ms)
+    await line.speak(400)
+    await line.pause(400)
+
+
+def told(line: Any) -> list[str]:
+    """What the model believes that its caller has heard."""
+    return " ".join(item.heard_text for item in replies(line)).split()
+
+
 async def test_a_sign_of_listening_makes_the_reply_go_on_where_it_was_cut(story: Any) -> None:
     story.asr.engine = Hears("Tell me.", "Mm-hm.")
     async with story.call() as line:
-        await line.take_turn()
-        await line.pause(2_000)
-        await line.speak(400)
-        await line.pause(400)
+        await interrupt_in_vain(line, 2_000)
         resumed_at = (await line.door.wait("reply_started", 2)).at_ms
         opened_at = line.door.last("turn_opened").at_ms
         await line.door.wait("reply_finished")
@@ -146,19 +156,6 @@ async def test_what_the_client_says_was_heard_is_where_it_goes_on(story: Any) ->
         second = replies(line)[1]
     assert f"{first.heard_text} {second.text}".split() == STORY.split()
     assert len(first.heard_text.split()) < 8
-
-
-async def interrupt_in_vain(line: Any, after_ms: int) -> None:
-    """Let a story be told, and say "mm-hm" to it."""
-    await line.take_turn()
-    await line.pause(after_ms)
-    await line.speak(400)
-    await line.pause(400)
-
-
-def told(line: Any) -> list[str]:
-    """What the model believes that its caller has heard."""
-    return " ".join(item.heard_text for item in replies(line)).split()
 
 
 @pytest.mark.parametrize("word_ms", [20, 75, 95])

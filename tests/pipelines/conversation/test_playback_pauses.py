@@ -17,10 +17,11 @@ FADED = 5
 
 
 class Listener:
-    """Plays what it is sent, in real time, until it throws away the rest."""
+    """Plays what it is sent of reply 1, in real time, until it throws away the rest."""
 
     def __init__(self) -> None:
         self.playback = Playback(self.take, EchoGuard())
+        self.playback.begin(1, held=False)
         self.heard: list[int] = []
         self.finished = 0
         self._buffer: list[int] = []
@@ -48,7 +49,6 @@ def piece(start: int, size: int) -> ReplyAudio:
 def test_a_reply_goes_on_where_it_was_cut_and_ends_once_more() -> None:
     listener = Listener()
     playback = listener.playback
-    playback.begin(1, held=False)
     for output in (ReplyText(1, "one two"), piece(0, 400), ReplyFinished(1, Usage())):
         playback.put(output, 0)
     listener.listen(150)
@@ -66,7 +66,6 @@ def test_a_reply_goes_on_where_it_was_cut_and_ends_once_more() -> None:
 def test_what_comes_in_the_pause_is_kept_and_counts_as_lead() -> None:
     listener = Listener()
     playback = listener.playback
-    playback.begin(1, held=False)
     playback.put(piece(0, 100), 0)
     listener.listen(100)
     listener.pause(100)
@@ -82,7 +81,6 @@ def test_what_comes_in_the_pause_is_kept_and_counts_as_lead() -> None:
 def test_only_a_paused_reply_goes_on_and_only_the_current_one_is_paused() -> None:
     listener = Listener()
     playback = listener.playback
-    playback.begin(1, held=False)
     playback.put(piece(0, 10), 0)
     playback.resume(1, 0, 0)
     playback.pause(7, 0)
@@ -98,7 +96,6 @@ def test_only_a_paused_reply_goes_on_and_only_the_current_one_is_paused() -> Non
 def test_a_second_pause_keeps_what_the_first_has_kept() -> None:
     listener = Listener()
     playback = listener.playback
-    playback.begin(1, held=False)
     playback.put(piece(0, 50), 0)
     listener.pause(0)
     playback.put(piece(50, 50), 0)
@@ -111,7 +108,6 @@ def test_a_second_pause_keeps_what_the_first_has_kept() -> None:
 def test_of_a_long_reply_only_what_may_still_be_wanted_is_kept() -> None:
     listener = Listener()
     playback = listener.playback
-    playback.begin(1, held=False)
     for second in range(600):
         playback.put(ReplyText(1, f" number {second}"), 1_000 * second)
         for place in range(0, 1_000, 200):
@@ -125,6 +121,7 @@ class Remembering:
 
     def __init__(self) -> None:
         self.playback = Playback(self.take, EchoGuard())
+        self.playback.begin(1, held=False)
         self.items = [AgentItem("0", spoken=True)]
 
     def take(self, output: Output) -> None:
@@ -163,7 +160,6 @@ def test_whatever_is_cut_its_words_are_remembered_once_and_in_order(
 ) -> None:
     speaker, now, words, away = Remembering(), 0.0, 0, False
     playback = speaker.playback
-    playback.begin(1, held=False)
     for what, size in steps:
         if what == "phrase":
             playback.put(ReplyText(1, "".join(f" w{words + n}" for n in range(size))), now)
@@ -198,7 +194,6 @@ def test_whatever_is_cut_its_words_are_remembered_once_and_in_order(
 def test_whatever_is_cut_is_heard_once_and_in_order(steps: list[tuple[str, int]]) -> None:
     listener, now, made, cuts = Listener(), 0.0, 0, set()
     playback = listener.playback
-    playback.begin(1, held=False)
     for what, size in steps:
         if what == "put":
             playback.put(piece(made, size), now)

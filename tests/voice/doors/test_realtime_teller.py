@@ -13,6 +13,16 @@ HEARD = AsrOptions().text
 HANGING = LlmOptions(hang_after=24)
 """A model that gives two sentences of its three, and then nothing more."""
 
+END_OF_SPEECH = (
+    "response.output_audio.done",
+    "response.output_audio_transcript.done",
+    "response.content_part.done",
+    "conversation.item.done",
+    "response.output_item.done",
+    "response.done",
+    "rate_limits.updated",
+)
+
 
 async def test_the_events_of_a_spoken_turn_come_in_their_order(serve: Any) -> None:
     server = await serve()
@@ -37,13 +47,7 @@ async def test_the_events_of_a_spoken_turn_come_in_their_order(serve: Any) -> No
     ]
     assert story[first:last] == speaking * ((last - first) // 2)
     assert story[last:] == [
-        "response.output_audio.done",
-        "response.output_audio_transcript.done",
-        "response.content_part.done",
-        "conversation.item.done",
-        "response.output_item.done",
-        "response.done",
-        "rate_limits.updated",
+        *END_OF_SPEECH,
     ]
     ids = [event["event_id"] for event in client.events]
     assert len(set(ids)) == len(ids)
@@ -105,13 +109,7 @@ async def test_an_interruption_cancels_the_response_and_not_one_sound_follows(se
     assert before == after
     since = client.story[::-1].index("input_audio_buffer.speech_started")
     assert client.story[-since:] == [
-        "response.output_audio.done",
-        "response.output_audio_transcript.done",
-        "response.content_part.done",
-        "conversation.item.done",
-        "response.output_item.done",
-        "response.done",
-        "rate_limits.updated",
+        *END_OF_SPEECH,
         "conversation.item.added",
         "conversation.item.done",
     ]

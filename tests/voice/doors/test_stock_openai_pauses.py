@@ -12,6 +12,7 @@ from tests.voice.conftest import RATE, sound
 from tests.voice.doors.stock import TYPES, stock_call
 
 STORY = " ".join(f"Then came the {number}th of many days." for number in range(4, 11))
+STORYTELLER = ScriptedLlm(LlmOptions(script=tokens_of(STORY)))
 STORY_S = len(STORY.split()) / 12
 HEARD_S = 2.5
 """Audio that has come once the caller makes a sound: 2 s of it are still to be heard."""
@@ -90,10 +91,7 @@ def assert_each_response_is_whole(events: list[Any]) -> None:
 
 
 async def test_a_reply_that_goes_on_is_a_response_of_its_own(serve: Any) -> None:
-    server = await serve(
-        asr=ScriptedAsr(AsrOptions(text="Mm-hm.")),
-        llm=ScriptedLlm(LlmOptions(script=tokens_of(STORY))),
-    )
+    server = await serve(asr=ScriptedAsr(AsrOptions(text="Mm-hm.")), llm=STORYTELLER)
     async with stock_call(server) as connection:
         caller = Caller(connection)
         await connection.response.create()
@@ -128,10 +126,7 @@ async def test_a_reply_that_goes_on_is_a_response_of_its_own(serve: Any) -> None
 
 
 async def test_a_cough_changes_nothing_that_the_client_sees(serve: Any) -> None:
-    server = await serve(
-        asr=ScriptedAsr(AsrOptions(text="[cough]")),
-        llm=ScriptedLlm(LlmOptions(script=tokens_of(STORY))),
-    )
+    server = await serve(asr=ScriptedAsr(AsrOptions(text="[cough]")), llm=STORYTELLER)
     async with stock_call(server) as connection:
         caller = Caller(connection)
         await connection.response.create()
