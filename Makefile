@@ -34,9 +34,9 @@ core-coverage: $(VENV)/dev
 # The figures of docs/benchmarks.md; see there for what else they take.
 bench: $(VENV)/dev
 	$(BIN)/python -m loadtest.server_bench
-	$(BIN)/python -m loadtest.turn_bench --silence 500
-	$(BIN)/python -m loadtest.turn_bench --silence 200
-	$(BIN)/python -m loadtest.turn_bench --silence 200 --callers 4
+	$(BIN)/voice load -n 1 --barge-ins 0 --max-tokens 40 --silence-ms 500
+	$(BIN)/voice load -n 1 --barge-ins 0 --max-tokens 40 --silence-ms 200
+	$(BIN)/voice load -n 4 --barge-ins 0 --max-tokens 40 --silence-ms 200
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info

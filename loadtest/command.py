@@ -224,6 +224,12 @@ def options_of(
     )
 
 
+def tell_start(command: str) -> None:
+    """A server may take a while to load its models, which nobody should have to guess."""
+    console = Console(stderr=True, highlight=False)
+    console.print(f"starting: {command} …", style="dim", markup=False, soft_wrap=True)
+
+
 def make_run(options: Options, title: str) -> Run:
     """Make a run, and show how it goes: live where a person looks on, else a line now and then."""
     console = Console(stderr=True)

@@ -81,7 +81,9 @@ class Figures(Struct, kw_only=True):
         return found
 
 
-LATENCIES: Final = ("ttfa", "ttfs", "onset", "commit", "barge_in", "gap", "connect", "refusal")
+LATENCIES: Final = (
+    *("ttfa", "ttfs", "onset", "commit", "reply", "barge_in", "gap", "connect", "refusal"),
+)
 COUNTS: Final = (
     *("calls", "refused", "lost", "failed_calls", "turns", "answered", "unanswered", "early"),
     *("failed", "hung_up", "unfinished", "barge_ins", "missed_barge_ins", "false_barge_ins"),
@@ -115,6 +117,7 @@ def latencies(turns: Sequence[TurnRecord], calls: Sequence[CallRecord]) -> dict[
         "ttfs": spread([*_known(turn.sentence_ms for turn in answered), *never]),
         "onset": spread([*_known(turn.onset_ms for turn in answered), *never]),
         "commit": spread(_known(turn.commit_ms for turn in answered)),
+        "reply": spread(_known(map(_after_commit, answered))),
         "barge_in": spread(turn.stop_ms for turn in turns if turn.barge in ("stopped", "missed")),
         "gap": spread(gap for turn in turns for gap in turn.gaps_ms),
         "connect": spread(_known(call.answer_ms for call in calls if call.status == 101)),
@@ -221,6 +224,12 @@ def short(key: str) -> str:
     values = [part.partition('"')[2] for part in labels.rstrip("}").split('",')]
     told = ".".join(value.rstrip('"') for value in values if value)
     return f"{name}.{told}" if told else name
+
+
+def _after_commit(turn: TurnRecord) -> float | None:
+    if turn.first_audio_ms is None or turn.commit_ms is None:
+        return None
+    return round(turn.first_audio_ms - turn.commit_ms, 1)
 
 
 def _known(values: Iterable[float | None]) -> list[float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import socket
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,8 +71,8 @@ class Wanted:
 
 
 @contextmanager
-def house(wanted: Wanted) -> Iterator[House]:
-    """A server that answers. Raises HouseError, and NotStarted with its last words."""
+def house(wanted: Wanted, tell: Callable[[str], None] = lambda _command: None) -> Iterator[House]:
+    """A server that answers; ``tell`` hears what is started. Raises HouseError."""
     wanted.check()
     if wanted.url is not None:
         _reach(wanted.url)
@@ -80,6 +80,7 @@ def house(wanted: Wanted) -> Iterator[House]:
         return
     arguments = wanted.arguments()
     described = " ".join(("voice serve", *arguments))
+    tell(described)
     with tempfile.TemporaryFile() as log, _start(arguments, wanted.core, log) as server:
         url = f"ws://127.0.0.1:{server.port}/v1/realtime"
         yield House(url, server.process.pid, described, wanted.scripted)

@@ -161,9 +161,17 @@ def _invalid(run: Run, figures: Figures) -> list[str]:
             " use fewer callers, more --processes, or another machine for them"
         )
     if not figures.counts["turns"] and not run.options.habits.silent >= 1:
-        why = "the run was too short" if run.total("open") or run.calls else "nobody got through"
-        because.append(f"no turn was completed: {_most_common_refusal(run) or why}")
+        because.append(f"no turn was completed: {_why_nobody_spoke(run)}")
     return because
+
+
+def _why_nobody_spoke(run: Run) -> str:
+    taken = [call for call in run.calls if call.status == 101]
+    if (refusals := _refusals(run)) and not taken:
+        return max(refusals, key=lambda why: refusals[why])
+    if taken and not any(call.frames for call in taken):
+        return "the server took the calls, and never answered session.update"
+    return "the run was too short" if taken else "nobody got through"
 
 
 def _notes(run: Run, figures: Figures, *, scripted: bool) -> list[str]:
@@ -200,11 +208,6 @@ def _refusals(run: Run) -> dict[str, int]:
             why = f"{call.status} {call.why}" if call.end == "refused" else call.why or "cut off"
             found[why] = found.get(why, 0) + 1
     return found
-
-
-def _most_common_refusal(run: Run) -> str:
-    refusals = _refusals(run)
-    return max(refusals, key=lambda why: refusals[why], default="")
 
 
 def _points(turns: Sequence[TurnRecord], samples: Sequence[Sample]) -> list[Point]:

@@ -18,6 +18,7 @@ LATENCIES: Final = {
     "ttfs": "to first sentence, whole",
     "onset": "to first audible sample",
     "commit": "to the turn's end as decided",
+    "reply": "from there to first audio",
     "barge_in": "barge-in, sound to silence",
     "gap": "between arrivals of audio",
     "connect": "to a call's acceptance",

@@ -27,7 +27,6 @@ NOT_MIRRORED = {
     "loadtest/refusal_bench.py": "a benchmark: it judges its own run",
     "loadtest/server_bench.py": "a benchmark: `make bench` runs it, and it checks its own run",
     "loadtest/server_process.py": "part of both benchmarks of the server",
-    "loadtest/turn_bench.py": "a benchmark: `make bench` runs it",
     "loadtest/vad_bench.py": "a benchmark: it compares with the ONNX file by itself",
     "pipelines/conversation/events.py": "types that say what happens in a call",
     "pipelines/conversation/leaning_words.py": "a table; test_completeness.py holds it",

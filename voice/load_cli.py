@@ -20,6 +20,7 @@ from loadtest.command import (
     options_of,
     speech_of,
     tell_errors,
+    tell_start,
     wanted_server,
     whole,
     write_json,
@@ -52,7 +53,7 @@ def run(parsed: argparse.Namespace) -> int:
 def _load(parsed: argparse.Namespace) -> int:
     wanted = limits(parsed.slo)
     check_names(wanted, known_names())
-    with speech_of(parsed) as speech, house(wanted_server(parsed)) as server:
+    with speech_of(parsed) as speech, house(wanted_server(parsed), tell_start) as server:
         options = options_of(parsed, server, speech, parsed.callers, parsed.seconds)
         made = make_run(options, f"{parsed.callers} callers")
         told = report(

@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 
+from engines.ports import EngineError
 from loadtest.peers.comparison import compare, table
 from loadtest.peers.environments import PEERS, PeerError, cache
 
@@ -29,15 +31,18 @@ def main() -> int:
     parser.add_argument("--sessions", type=int, nargs="+", default=[1, 4, 16], metavar="N")
     parser.add_argument("--only", nargs="+", choices=names, default=names, help="default: all")
     parser.add_argument("--seconds", type=float, default=30.0, help="of each run")
-    parser.add_argument("--core", type=int, default=0, help="the server's core")
+    cores = sorted(os.sched_getaffinity(0))
+    parser.add_argument("--core", type=int, default=cores[0], help="the server's core")
     parser.add_argument("--cache", default=cache(), help="where environments are kept")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
     if min(options.sessions) < 1 or options.seconds <= 0:
         parser.error("--sessions and --seconds begin at 1")
+    if options.core not in cores:
+        parser.error(f"--core {options.core}: there are {', '.join(map(str, cores))}")
     try:
         runs = compare(options)
-    except PeerError as error:
+    except (PeerError, EngineError, ConnectionError) as error:
         sys.stderr.write(f"{error}\n")
         return 2
     sys.stdout.write(json.dumps(runs, indent=2) + "\n" if options.json else table(runs))

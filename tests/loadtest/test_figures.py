@@ -48,6 +48,7 @@ def test_latencies_of_turns_and_calls():
     assert found["ttfs"].n == 4
     assert (found["barge_in"].n, found["barge_in"].p50, found["barge_in"].max) == (2, None, None)
     assert found["gap"].max == 41.0
+    assert (found["reply"].p50, found["reply"].max) == (20.0, 220.0)
     assert (found["connect"].n, found["refusal"].max) == (1, 12.0)
 
 

@@ -39,9 +39,20 @@ def test_a_run_without_a_turn_says_why():
     made = made_report(turns=[], calls=[refused])
     assert made.invalid_because == ["no turn was completed: 503 server_full: no"]
     assert made.refusals == {"503 server_full: no": 1}
-    assert made_report(turns=[], calls=[], progress={}).invalid_because == [
-        "no turn was completed: nobody got through"
-    ]
+
+
+@pytest.mark.parametrize(
+    ("calls", "why"),
+    [
+        ([], "nobody got through"),
+        ([call(frames=0)], "the server took the calls, and never answered session.update"),
+        ([call(frames=50)], "the run was too short"),
+        ([call(end="failed", status=0, why="no answer")], "no answer"),
+    ],
+)
+def test_why_nobody_spoke_is_told(calls, why):
+    made = made_report(turns=[], calls=calls, progress={})
+    assert made.invalid_because == [f"no turn was completed: {why}"]
 
 
 def test_turns_of_the_ramp_do_not_count():
