@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from engines.ports import Usage
 from pipelines.conversation.dialogue import AgentItem, ToolCallItem
@@ -81,15 +81,8 @@ class Response:
         self._message, self._message_index = item, len(self._items)
         self._previous_id = previous_id
         self._add(to_wire(item), previous_id)
-        self.tell(
-            ResponseContentPartAddedEvent(
-                response_id=self.id,
-                item_id=item.id,
-                output_index=self._message_index,
-                content_index=_PART,
-                part=AudioPart() if item.spoken else TextPart(),
-            )
-        )
+        part = AudioPart() if item.spoken else TextPart()
+        self.tell(ResponseContentPartAddedEvent(**self._place_of(item), part=part))
 
     def say(self, item: AgentItem, output: ReplyText | ReplyAudio) -> None:
         """More of the message."""
@@ -97,15 +90,7 @@ class Response:
             self._sound(item, self.voice.encode(output.pcm))
             return
         kind = ResponseAudioTranscriptDeltaEvent if item.spoken else ResponseTextDeltaEvent
-        self.tell(
-            kind(
-                response_id=self.id,
-                item_id=item.id,
-                output_index=self._message_index,
-                content_index=_PART,
-                delta=output.text,
-            )
-        )
+        self.tell(kind(**self._place_of(item), delta=output.text))
 
     def call_tool(self, item: ToolCallItem, previous_id: str | None) -> None:
         """A function call, whole: arguments are of no use in part. It ends the message."""
@@ -113,23 +98,16 @@ class Response:
         index, wire = len(self._items), to_wire(item)
         call = item.call
         self._add(wire, previous_id)
-        self.tell(
-            ResponseFunctionCallArgumentsDeltaEvent(
-                response_id=self.id,
-                item_id=item.id,
-                output_index=index,
-                call_id=call.id,
-                delta=call.arguments,
-            )
-        )
+        place: dict[str, Any] = {
+            "response_id": self.id,
+            "item_id": item.id,
+            "output_index": index,
+            "call_id": call.id,
+        }
+        self.tell(ResponseFunctionCallArgumentsDeltaEvent(**place, delta=call.arguments))
         self.tell(
             ResponseFunctionCallArgumentsDoneEvent(
-                response_id=self.id,
-                item_id=item.id,
-                output_index=index,
-                call_id=call.id,
-                name=call.name,
-                arguments=call.arguments,
+                **place, name=call.name, arguments=call.arguments
             )
         )
         self._finish_item(index, wire, previous_id)
@@ -164,33 +142,25 @@ class Response:
 
     def _sound(self, item: AgentItem, audio: bytes) -> None:
         if audio:
-            self.tell_audio(
-                ResponseAudioDeltaEvent(
-                    response_id=self.id,
-                    item_id=item.id,
-                    output_index=self._message_index,
-                    content_index=_PART,
-                    delta=audio,
-                )
-            )
+            self.tell_audio(ResponseAudioDeltaEvent(**self._place_of(item), delta=audio))
 
     def _part_done(self, item: AgentItem) -> list[ServerEvent]:
-        ids = {
+        place, text = self._place_of(item), item.text
+        part: RealtimeContentPart = AudioPart(text) if item.spoken else TextPart(text)
+        done = ResponseContentPartDoneEvent(**place, part=part)
+        if not item.spoken:
+            return [ResponseTextDoneEvent(**place, text=text), done]
+        spoken = ResponseAudioTranscriptDoneEvent(**place, transcript=text)
+        return [ResponseAudioDoneEvent(**place), spoken, done]
+
+    def _place_of(self, item: AgentItem) -> dict[str, Any]:
+        """What all events about the message's part begin with."""
+        return {
             "response_id": self.id,
             "item_id": item.id,
             "output_index": self._message_index,
             "content_index": _PART,
         }
-        text = item.text
-        part: RealtimeContentPart = AudioPart(text) if item.spoken else TextPart(text)
-        done = ResponseContentPartDoneEvent(**ids, part=part)  # type: ignore[arg-type]
-        if not item.spoken:
-            return [ResponseTextDoneEvent(**ids, text=text), done]  # type: ignore[arg-type]
-        return [
-            ResponseAudioDoneEvent(**ids),  # type: ignore[arg-type]
-            ResponseAudioTranscriptDoneEvent(**ids, transcript=text),  # type: ignore[arg-type]
-            done,
-        ]
 
     def _add(self, item: RealtimeItem, previous_id: str | None) -> None:
         self._items.append(item)
