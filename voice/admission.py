@@ -84,13 +84,14 @@ _LASTING: Final = (Reason.OVERLOADED, Reason.CLOSING)
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What the house can hold now: calls, and calls by engine where an engine has a bound."""
+    """What the house can hold now: calls, and calls by engine where an engine has a bound.
+    ``bearable``: calls, by how it bears those that it has."""
 
     calls: int
     engines: Mapping[str, int] = field(default_factory=dict)
     strain: Strain = Strain.NONE
     closing: bool = False
-    holding: bool = False
+    bearable: float = math.inf
 
     @property
     def most(self) -> int:
@@ -300,7 +301,7 @@ class Admission:
             return Reason.CLOSING
         if self._room.strain >= Strain.NO_CALLS:
             return Reason.OVERLOADED
-        if self._room.holding:
+        if self.calls + 1 > self._room.bearable:
             return Reason.SETTLING
         tenant = self._tenants.get(caller.tenant)
         if tenant and tenant.max_calls and self.used(caller.tenant) >= tenant.max_calls:

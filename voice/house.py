@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ from voice.traces import Traces
 @dataclass(slots=True)
 class House:
     """The configuration, the engines, and who is in. ``ready`` once every model is warm;
-    ``closing`` once it takes no more calls; ``holding`` while it sees how it bears those it has."""
+    ``closing`` once it takes no more calls; ``bearable``: how many go well together, for now."""
 
     config: Config
     engines: Engines
@@ -34,7 +35,7 @@ class House:
     closing: bool = False
     open_calls: set[Call] = field(default_factory=set)
     strain: Strain = Strain.NONE
-    holding: bool = False
+    bearable: float = math.inf
     files_may_run: asyncio.Event = field(default_factory=asyncio.Event)
     records: Records = field(init=False)
     reception: Reception = field(init=False)
@@ -87,7 +88,7 @@ class House:
         bounds = {kind: getattr(settings, kind) for kind in ENGINES}
         bounds["tts"] = bounds["tts"] or self._voice_slots
         engines = {kind: bound for kind, bound in bounds.items() if bound}
-        return Room(settings.max_calls, engines, self.strain, self.closing, self.holding)
+        return Room(settings.max_calls, engines, self.strain, self.closing, self.bearable)
 
     def close(self) -> None:
         """Take no more calls, and send away who waits for one."""

@@ -4,7 +4,7 @@ time go in, a step comes out.
 A sign has two limits. From the second on it is *strained*; up to the first it is *calm*. A strained
 sign that stands makes the house climb; only when all have been calm for long does it come down,
 one step at a time. Between the limits the house has what it can bear: it leaves nothing more off,
-and takes nobody in.
+and takes nobody in. Behind that it takes calls in by and by, since many may have been waiting.
 """
 
 from __future__ import annotations
@@ -31,7 +31,14 @@ MOST_LEAP: Final = 3
 """Steps that are climbed at once, however bad it is: what was left off should show first."""
 
 SETTLE_S: Final = 3.0
-"""Until a step that was climbed shows in the signs, nobody is taken in."""
+"""It takes so long until a step that was climbed, or a call that came in, shows in the signs."""
+
+GROWTH: Final = 0.05
+"""The share of its calls that a house takes in each second, once it has held back; or one each time
+that it has settled."""
+
+AMPLE: Final = 2
+"""A house that could bear so many times its calls holds nobody back any more."""
 
 MOST_PATIENCE: Final = 8
 RELAPSE: Final = 2
@@ -52,7 +59,7 @@ class OverloadSettings:
     """
 
     enabled: bool = True
-    loop_lag_ms: Limits = (50.0, 100.0)
+    loop_lag_ms: Limits = (100.0, 250.0)
     queue_ms: Limits = (200.0, 500.0)
     queued: Limits = (32.0, 128.0)
     tts_load: Limits = (0.5, 0.75)
@@ -116,12 +123,12 @@ class Signs:
 
 
 class Ladder:
-    """Which step a house stands on, and whether it takes calls. Times are seconds of one clock; one
-    that goes back stands."""
+    """Which step a house stands on, and how many calls it can bear. Times are seconds of one clock;
+    one that goes back stands."""
 
     def __init__(self, settings: OverloadSettings) -> None:
         self.strain = Strain.NONE
-        self.takes_calls = True
+        self.bearable = math.inf
         self._settings = settings
         self._now = -math.inf
         self._strained_since: float | None = None
@@ -132,6 +139,7 @@ class Ladder:
 
     def step(self, signs: Signs, now: float) -> Strain:
         """The step that these signs lead to at ``now``."""
+        elapsed_s = max(0.0, now - self._now)
         now = self._now = max(now, self._now)
         weights = list(signs.weighed(self._settings))
         worst = max((weight for _, weight, _ in weights), default=0.0)
@@ -144,9 +152,17 @@ class Ladder:
             self._climb(min(MOST_LEAP, worst), now)
         elif _lasted(self._calm_since, now) >= self._settings.fall_s * self._patience:
             self._come_down_to(Strain(max(0, self.strain - 1)), now)
-        settled = calm and now - self._climbed_at >= SETTLE_S
-        self.takes_calls = self.strain < Strain.NO_CALLS and (settled or not signs.calls)
+        settled = now - self._climbed_at >= SETTLE_S and self.strain < Strain.NO_CALLS
+        if calm and settled:
+            self.bearable += elapsed_s * max(GROWTH * signs.calls, 1.0 / SETTLE_S)
+        else:
+            self.bearable = signs.calls
+        self._open_wide(signs.calls)
         return self.strain
+
+    def _open_wide(self, calls: int) -> None:
+        if not calls or self.bearable > AMPLE * (calls + 1):
+            self.bearable = math.inf
 
     def _climb(self, steps: float, now: float) -> None:
         """What it was strained by before says nothing about the step that is taken now."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
@@ -117,11 +118,12 @@ class Metrics:
         self.strain_steps = self._counter(
             "strain_steps", "Changes of the overload ladder's step, by where they led", "to"
         )
-        self.holding = Gauge(
-            "antiphon_holding",
-            "1 while no calls are taken in so that those that are in go well",
+        self.bearable = Gauge(
+            "antiphon_bearable_calls",
+            "Calls that go well together for now, by how the house bears those that it has",
             registry=self.registry,
         )
+        self.bearable.set(math.inf)
         self.signs = Gauge(
             "antiphon_strain_sign",
             "What the overload ladder goes by; each is strained from 1 on",

@@ -168,7 +168,7 @@ class Overload:
             if strain is not before:
                 self._recent.forget()
                 self._change(strain, signs)
-            self._admit(self._ladder.takes_calls)
+            self._admit(self._ladder.bearable)
         for call in tuple(house.open_calls):
             call.bear(house.strain)
 
@@ -235,11 +235,11 @@ class Overload:
             house.files_may_run.set()
         house.reception.settle()
 
-    def _admit(self, takes_calls: bool) -> None:
-        house = self._house
-        if house.holding is takes_calls:
-            house.holding = not takes_calls
-            house.metrics.holding.set(house.holding)
+    def _admit(self, bearable: float) -> None:
+        house, more = self._house, bearable > self._house.bearable
+        house.bearable = bearable
+        house.metrics.bearable.set(bearable)
+        if more:
             house.reception.settle()
 
     def _why(self, signs: Signs) -> str:

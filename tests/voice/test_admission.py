@@ -174,12 +174,14 @@ def test_who_goes_leaves_the_place_to_another() -> None:
 def test_a_house_that_sees_how_it_bears_its_calls_lets_others_wait_for_that() -> None:
     house = admission(3, waiting=1)
     leases(1, house)
-    house.room = Room(3, holding=True)
+    house.room = Room(3, bearable=1)
     ticket = house.ask(Caller(), 1.0)
     assert isinstance(ticket, Ticket)
     assert refused(house.ask(Caller(), 1.0)) is Reason.SETTLING
     assert house.settle(1.5) == []
-    house.room = Room(3)
+    house.room = Room(3, bearable=1.9)
+    assert house.settle(1.7) == []
+    house.room = Room(3, bearable=2.1)
     [(let_in, lease)] = house.settle(2.0)
     assert let_in is ticket
     assert isinstance(lease, Lease)
