@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 SCOPE: Final = "antiphon"
 _SEND_PATH: Final = "/v1/traces"
+_SEND_S: Final = 3.0
+"""Then a batch is given up: a server that is told to stop waits no longer for a collector."""
+
 _TAKES_ALL: Final = ("", "/")
 
 
@@ -97,7 +100,7 @@ class Traces:
             yield (trace,) if trace.is_recording else ()
 
     def close(self) -> None:
-        """Send what is left. Takes seconds where nobody answers."""
+        """Send what is left. Takes seconds where nobody answers. Blocks."""
         if self._provider is not None:
             self._provider.shutdown()
 
@@ -146,4 +149,5 @@ def _sender(settings: TraceSettings) -> SpanProcessor:
         endpoint = endpoint.rstrip("/") + _SEND_PATH
     pairs = (header.partition("=") for header in settings.headers)
     headers = {name.strip(): value.strip() for name, _, value in pairs}
-    return BatchSpanProcessor(OTLPSpanExporter(endpoint=endpoint, headers=headers))
+    exporter = OTLPSpanExporter(endpoint=endpoint, headers=headers, timeout=_SEND_S)
+    return BatchSpanProcessor(exporter)

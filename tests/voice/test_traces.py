@@ -1,6 +1,7 @@
 """Where traces go, and that they are off."""
 
 import asyncio
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -126,3 +127,14 @@ def test_missing_packages_are_told_before_any_engine_is_made(
     with pytest.raises(ConfigError, match=r"traces: the packages opentelemetry-sdk, .*\[traces\]"):
         check_engines(load(settings=settings, scripted=True))
     check_engines(load(scripted=True))
+
+
+@pytest.mark.slow
+async def test_a_collector_that_never_answers_keeps_no_server_from_stopping() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        address = f"http://127.0.0.1:{mute.getsockname()[1]}"
+        traces = Traces(load(settings=[f"traces.endpoint={address}"]))
+        with traces.follow("sess_1", {}):
+            pass
+        async with asyncio.timeout(8):
+            await asyncio.to_thread(traces.close)
