@@ -14,7 +14,7 @@ from loadtest.figures import NAMES, Sample, Spread
 from loadtest.plots import Plot, Series, cumulative
 from loadtest.report import Point, Report
 from loadtest.scrape import label
-from loadtest.table import LATENCIES, facts, told
+from loadtest.table import LATENCIES, callers, facts, told
 
 _PAGE: Final = Path(__file__).with_name("page.html")
 _FEWEST: Final = 4
@@ -23,7 +23,7 @@ _FEWEST: Final = 4
 
 def page(report: Report) -> str:
     """The page of one run."""
-    title = f"{report.options.callers} callers, {report.elapsed_s:.0f} s"
+    title = f"{callers(report.options.callers)}, {report.elapsed_s:.0f} s"
     body = [
         f"<h1>Load test: {escape(title)}</h1>",
         f'<div class="soft">{escape(report.began)} · {escape(report.server)} ·'

@@ -47,7 +47,12 @@ def print_report(console: Console, report: Report) -> None:
 
 def _asked(report: Report) -> str:
     options = report.options
-    return f"{options.callers} callers, {report.elapsed_s:.0f} s, {options.arrivals} arrivals"
+    return f"{callers(options.callers)}, {report.elapsed_s:.0f} s, {options.arrivals} arrivals"
+
+
+def callers(number: int) -> str:
+    """So many, in words."""
+    return "1 caller" if number == 1 else f"{number} callers"
 
 
 def _spreads(title: str, spreads: Mapping[str, Spread]) -> Table:

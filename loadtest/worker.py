@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import gc
 import os
+import resource
 import signal
 import sys
 import time
@@ -61,6 +62,9 @@ def main() -> int:
     start = float(_read_line() or b"nan")
     with contextlib.suppress(OSError):
         os.nice(_URGENCY)  # a caller's frame is due now, whatever else wants the core
+    with contextlib.suppress(OSError, ValueError):
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a line is a file
     gc.collect()
     gc.freeze()  # what is loaded is not looked through again in the middle of a run
     if start == start:

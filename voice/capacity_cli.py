@@ -32,6 +32,7 @@ from loadtest.figures import known_names
 from loadtest.house import house, most_calls_setting
 from loadtest.report import Report, report
 from loadtest.slo import check_names, limits
+from loadtest.table import callers as in_words
 
 _BARGE_INS = 0.2
 """More than in a load test, so that short runs have some."""
@@ -86,7 +87,7 @@ def _attempt(
     with house(wanted_server(parsed, most_calls=callers)) as server:
         options = options_of(parsed, server, speech, callers, seconds)
         return report(
-            make_run(options, f"{'confirming' if confirming else 'trying'} {callers} callers"),
+            make_run(options, f"{'confirming' if confirming else 'trying'} {in_words(callers)}"),
             limits(parsed.slo),
             command=command_line(),
             server=server.described,

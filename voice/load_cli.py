@@ -30,7 +30,7 @@ from loadtest.house import house
 from loadtest.page import page
 from loadtest.report import Report, report
 from loadtest.slo import Limit, check_names, limits
-from loadtest.table import print_report
+from loadtest.table import callers, print_report
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,7 +55,7 @@ def _load(parsed: argparse.Namespace) -> int:
     check_names(wanted, known_names())
     with speech_of(parsed) as speech, house(wanted_server(parsed), tell_start) as server:
         options = options_of(parsed, server, speech, parsed.callers, parsed.seconds)
-        made = make_run(options, f"{parsed.callers} callers")
+        made = make_run(options, callers(parsed.callers))
         told = report(
             made,
             wanted,
