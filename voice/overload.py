@@ -11,10 +11,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 from engines.ports import Load, Measured
 from pipelines.conversation.call import Call
+from pipelines.conversation.pulse import Pulse
 from pipelines.strain import Strain
 from voice.config import ENGINES
 from voice.house import House
@@ -31,7 +32,8 @@ WINDOW_S: Final = 3.0
 count for too much."""
 
 STAYS: Final = 3
-"""What waits in so many looks in a row is a queue; in fewer, it is a moment."""
+"""What waits in so many looks in a row is a queue; in fewer, it is a moment. So with listeners who
+have nearly run dry."""
 
 LEAST_MADE_MS: Final = 1_000.0
 """Less speech says nothing about how fast the voice is."""
@@ -43,42 +45,38 @@ enough: how fast it is says nothing about its load."""
 LEAST_LAGS: Final = 10
 WORST_LEADS: Final = 0.05
 
+_Counts: TypeAlias = tuple[float, float, float, int, float]
+_NOTHING: Final[_Counts] = (0.0, 0.0, 0.0, 0, 0.0)
 
-@dataclass(frozen=True, slots=True)
-class _Counts:
-    """What a call has counted."""
 
+def _counts_of(pulse: Pulse) -> _Counts:
+    """A tuple, since there is one for each call twice a second."""
+    return pulse.made_ms, pulse.making_ms, pulse.sent_ms, pulse.underruns, pulse.underrun_ms
+
+
+@dataclass(slots=True)
+class _Look:
+    """What was seen at a time, and what all calls have counted since the time before."""
+
+    leads_ms: Sequence[float]
+    queue_ms: float
+    queued: float
     made_ms: float = 0.0
     making_ms: float = 0.0
     sent_ms: float = 0.0
     underruns: int = 0
     underrun_ms: float = 0.0
 
-    @classmethod
-    def of(cls, call: Call) -> _Counts:
-        pulse = call.pulse
-        return cls(
-            pulse.made_ms, pulse.making_ms, pulse.sent_ms, pulse.underruns, pulse.underrun_ms
-        )
+    def add(self, now: _Counts, before: _Counts) -> None:
+        self.made_ms += now[0] - before[0]
+        self.making_ms += now[1] - before[1]
+        self.sent_ms += now[2] - before[2]
+        self.underruns += now[3] - before[3]
+        self.underrun_ms += now[4] - before[4]
 
-    def since(self, before: _Counts) -> _Counts:
-        return _Counts(
-            self.made_ms - before.made_ms,
-            self.making_ms - before.making_ms,
-            self.sent_ms - before.sent_ms,
-            self.underruns - before.underruns,
-            self.underrun_ms - before.underrun_ms,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _Look:
-    """What was seen at a time, and what each call has counted since the time before."""
-
-    counts: Sequence[_Counts]
-    leads_ms: Sequence[float]
-    queue_ms: float
-    queued: float
+    @property
+    def lead_ms(self) -> float | None:
+        return _at(WORST_LEADS, self.leads_ms)
 
 
 @dataclass(slots=True)
@@ -97,21 +95,24 @@ class _Recent:
     def signs(self, calls: int) -> Signs:
         last = list(self.looks)[-STAYS:]
         stays = len(last) == STAYS
+        leads = [look.lead_ms for look in last]
         return Signs(
             loop_lag_ms=_at(0.99, self.lags_ms) if len(self.lags_ms) >= LEAST_LAGS else None,
             queue_ms=min(look.queue_ms for look in last) if stays else None,
             queued=min(look.queued for look in last) if stays else None,
             tts_load=self.tts_load,
             underrun_share=self.underrun_share,
-            lead_ms=_at(WORST_LEADS, [lead for look in self.looks for lead in look.leads_ms]),
+            lead_ms=max((lead for lead in leads if lead is not None), default=None),
             calls=calls,
         )
 
     @property
     def tts_rtf(self) -> float | None:
         """How long the voice took for a second of audio."""
-        made_ms = self._sum("made_ms")
-        return self._sum("making_ms") / made_ms if made_ms >= LEAST_MADE_MS else None
+        made_ms = sum(look.made_ms for look in self.looks)
+        if made_ms < LEAST_MADE_MS:
+            return None
+        return sum(look.making_ms for look in self.looks) / made_ms
 
     @property
     def tts_load(self) -> float | None:
@@ -123,12 +124,9 @@ class _Recent:
 
     @property
     def underrun_share(self) -> float | None:
-        silent_ms = self._sum("underrun_ms")
-        return silent_ms / (silent_ms + self._sum("sent_ms")) if silent_ms else None
-
-    def _sum(self, name: str) -> float:
-        total: float = sum(getattr(counts, name) for look in self.looks for counts in look.counts)
-        return total
+        silent_ms = sum(look.underrun_ms for look in self.looks)
+        sent_ms = sum(look.sent_ms for look in self.looks)
+        return silent_ms / (silent_ms + sent_ms) if silent_ms else None
 
 
 class Overload:
@@ -175,23 +173,21 @@ class Overload:
     # --- signs ------------------------------------------------------------------------------
 
     def _look(self) -> _Look:
-        calls = self._house.open_calls
-        counts = []
-        for call in {*self._counted, *calls}:  # those, too, that have ended since
-            now = _Counts.of(call)
-            counts.append(now.since(self._counted.get(call, _Counts())))
-            self._counted[call] = now
-        for call in self._counted.keys() - calls:
-            del self._counted[call]
+        calls, counted = self._house.open_calls, self._counted
         now_ms = asyncio.get_running_loop().time() * 1000.0
         leads = (call.pulse.lead_ms(now_ms) for call in calls)
         loads = [self._load_of(kind) for kind in ENGINES]
-        return _Look(
-            counts,
+        look = _Look(
             [lead for lead in leads if lead is not None],
             max(load.oldest_ms for load in loads),
             max(load.queued - load.speaking for load in loads),
         )
+        for call, before in counted.items():  # those, too, that have ended since
+            look.add(_counts_of(call.pulse), before)
+        self._counted = {call: _counts_of(call.pulse) for call in calls}
+        for call in calls - counted.keys():
+            look.add(self._counted[call], _NOTHING)
+        return look
 
     def _load_of(self, kind: str) -> Load:
         """Nothing where an engine does not say, or says nonsense: it may be anybody's."""
@@ -214,8 +210,8 @@ class Overload:
 
     def _show(self, signs: Signs) -> None:
         metrics, look = self._house.metrics, self._recent.looks[-1]
-        metrics.underruns.inc(sum(counts.underruns for counts in look.counts))
-        metrics.underrun_seconds.inc(sum(counts.underrun_ms for counts in look.counts) / 1000.0)
+        metrics.underruns.inc(look.underruns)
+        metrics.underrun_seconds.inc(look.underrun_ms / 1000.0)
         metrics.tts_rtf.set(self._recent.tts_rtf or 0.0)
         for lead_ms in look.leads_ms:
             metrics.playout_lead.observe(max(0.0, lead_ms / 1000.0))
