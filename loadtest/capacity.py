@@ -160,6 +160,9 @@ def _slowest(least: Report, worst: Report) -> str:
             grown.append((after.p95 - was, name.removeprefix("stage."), was, after.p95))
     if not grown:
         return "no stage (the server exports none)"
+    if least is worst:
+        name, now = max(((part[1], part[3]) for part in grown), key=lambda part: part[1])
+        return f"{name.replace('_', ' ')}, the slowest stage: p95 {now:.0f} ms"
     _, name, was, now = max(grown)
     if now < was * _GROWN:
         return "no single stage"

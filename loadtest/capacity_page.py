@@ -13,6 +13,7 @@ from loadtest.capacity import Capacity, Try
 from loadtest.page import figure, plots_of, spreads_table, whole
 from loadtest.plots import Plot, Series
 from loadtest.table import LATENCIES
+from loadtest.table import callers as in_words
 
 _COLUMNS = ("callers", "held", "TTFA p95", "TTFS p95", "barge-in p95", "underruns", "cores", "why")
 
@@ -22,7 +23,7 @@ def print_try(console: Console, made: Try) -> None:
     cells = _cells(made)
     word = "confirming" if made.confirming else "trying"
     verdict = Text("holds", "green") if made.held else Text("does not hold", "red")
-    line = Text(f"{word} {made.callers:4} callers: ") + verdict
+    line = Text(f"{word} {in_words(made.callers)}: ") + verdict
     told = f"  TTFS p95 {cells[3]} ms, barge-in p95 {cells[4]} ms, {cells[5]} underruns"
     console.print(line + Text(told + (f"; {cells[7]}" if cells[7] else ""), "dim"), soft_wrap=True)
 
@@ -38,7 +39,7 @@ def print_capacity(console: Console, capacity: Capacity) -> None:
     if capacity.interrupted:
         console.print(Text("Interrupted: the capacity is not known.", "bold yellow"))
     elif capacity.callers:
-        console.print(Text(f"Capacity: {capacity.callers} callers", "bold green"))
+        console.print(Text(f"Capacity: {in_words(capacity.callers)}", "bold green"))
     else:
         console.print(Text("Capacity: none, not even one caller is held", "bold red"))
     if capacity.limited_by:
@@ -67,7 +68,7 @@ def _told(value: float | None) -> str:
 def capacity_page(capacity: Capacity) -> str:
     """The page: sessions against p95 over all tries, and the run that the number rests on."""
     last = capacity.confirmed or (capacity.tries[-1].report if capacity.tries else None)
-    title = f"Capacity: {capacity.callers} callers"
+    title = f"Capacity: {in_words(capacity.callers)}"
     body = [f"<h1>{escape(title)}</h1>"]
     if last is not None:
         body += [
@@ -81,7 +82,7 @@ def capacity_page(capacity: Capacity) -> str:
     body += ['<div class="plots">', figure(plot, "each point is a run"), "</div>"]
     body += ["<h2>Runs</h2>", _table(capacity.tries)]
     if last is not None:
-        body += [f"<h2>The run with {last.options.callers} callers</h2>"]
+        body += [f"<h2>The run with {in_words(last.options.callers)}</h2>"]
         body += plots_of(last)[1:]
         body += [
             spreads_table({LATENCIES[n]: s for n, s in last.figures.latency_ms.items() if s.n})

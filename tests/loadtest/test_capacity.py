@@ -102,6 +102,12 @@ def test_the_stage_that_grew_the_most_limits():
     assert "ttfa.p95<=1" in told
 
 
+def test_of_a_single_try_the_slowest_stage_is_told():
+    only = stages(made_report(slo=("ttfa.p95<=1",)), stage_asr=80.0, stage_llm=900.0)
+    told = limited_by([tried(1, only, held=False)], 512)
+    assert told.startswith("llm, the slowest stage: p95 900 ms")
+
+
 def test_cpu_is_told_where_it_lacks(monkeypatch):
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     busy = made_report(slo=("ttfa.p95<=1",))

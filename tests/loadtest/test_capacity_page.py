@@ -21,10 +21,10 @@ def printed(show, *arguments) -> str:
 def test_each_try_is_told_as_it_ends():
     found = find(4, 8, attempt)
     text = "".join(printed(print_try, made) for made in found.tries)
-    assert "trying    4 callers: holds  TTFS p95 700 ms" in text
+    assert "trying 4 callers: holds  TTFS p95 700 ms" in text
     assert "does not hold" in text
     assert "ttfs.p95<=800: is 900" in text
-    assert "confirming    6 callers: holds" in text
+    assert "confirming 6 callers: holds" in text
 
 
 def test_the_verdict_is_told():
