@@ -32,7 +32,7 @@ async def test_two_servers_share_the_engine_of_a_third_process(tmp_path: Path) -
         for house in (one, other):
             await warm_up(house, lambda _: None)
             tts: Any = house.engines.tts
-            assert [status.pid for status in tts.processes] == [process.pid]
+            assert [status.pid for status in tts.engine.processes] == [process.pid]
             async with tts.open(SpeechRequest("One two three.")) as audio:
                 assert sum([len(pcm) async for pcm in audio]) == 6_000
     assert process.returncode is None
