@@ -27,7 +27,7 @@ from voice.doors.rest import routes
 from voice.house import House
 from voice.metering import watch_cpu
 from voice.overload import Overload
-from voice.socket import CallSocket, DoorstepProtocol
+from voice.socket import CallSocket, DoorstepProtocol, Turnstile
 
 BACKLOG: Final = 2048
 CLOSE_S: Final = 10
@@ -141,6 +141,7 @@ def _url(listener: socket.socket) -> str:
 def _uvicorn_config(house: House) -> uvicorn.Config:
     class Doorstep(DoorstepProtocol):
         turn_away = staticmethod(partial(turn_away, house))
+        turnstile = Turnstile()
 
     return uvicorn.Config(
         make_app(house),

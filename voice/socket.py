@@ -9,7 +9,9 @@ else (handshake, ping, close, limits) stays uvicorn's and websockets' own.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, MutableMapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from uvicorn._types import ASGISendEvent, HTTPScope
@@ -50,18 +52,62 @@ HANDSHAKE_S: Final = 10.0
 """A client that has not made its request, or its next one, by then is cut off."""
 
 
+AT_ONCE: Final = 4
+"""Handshakes in one turn of the loop: each takes a quarter of a millisecond or more."""
+
+
+class Turnstile:
+    """Does a little in each turn of the loop: a crowd at the door holds up nobody who is inside."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._turning = False
+
+    def do(self, work: Callable[[], None]) -> None:
+        """Do this, after what came before, in one of the next turns."""
+        self._waiting.append(work)
+        if not self._turning:
+            self._turning = True
+            asyncio.get_running_loop().call_soon(self._turn)
+
+    def _turn(self) -> None:
+        loop = asyncio.get_running_loop()
+        for _ in range(min(AT_ONCE, len(self._waiting))):
+            loop.call_soon(self._waiting.popleft())
+        self._turning = bool(self._waiting)
+        if self._turning:
+            loop.call_soon(self._turn)
+
+
 class DoorstepProtocol(H11Protocol):
     """uvicorn's HTTP protocol, with a bound on how long a client may take over a request: those
     that never finish one would use up the process's file descriptors.
 
-    ``turn_away`` gives the whole answer to a handshake of which no WebSocket shall be made.
+    ``turn_away`` gives the whole answer to a handshake of which no WebSocket shall be made. What a
+    connection begins with goes through the ``turnstile``.
     """
 
     turn_away: Callable[[Any], bytes | None] = staticmethod(lambda _scope: None)
+    turnstile: Turnstile
+    _has_begun = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.loop.call_later(HANDSHAKE_S, self._leave_unless_asked, self.scope)
+
+    def data_received(self, data: bytes) -> None:
+        if self._has_begun:
+            super().data_received(data)
+            return
+        self._has_begun = True
+        self.transport.pause_reading()
+        self.turnstile.do(partial(self._begin, data))
+
+    def _begin(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        self.transport.resume_reading()
+        super().data_received(data)
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
         answer = self.turn_away(self.scope)

@@ -3,6 +3,8 @@
 import asyncio
 import random
 from contextlib import suppress
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -10,7 +12,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 from websockets.frames import Frame, Opcode
 
-from voice.socket import EXTENSION, MOST_FRAGMENTS, SLICE_BYTES, CallSocket
+from voice.socket import AT_ONCE, EXTENSION, MOST_FRAGMENTS, SLICE_BYTES, CallSocket, Turnstile
 
 LONG = "x" * 9_000
 
@@ -270,3 +272,61 @@ async def test_a_refusal_is_no_error_in_the_log(
 def test_another_server_has_no_such_socket() -> None:
     with pytest.raises(KeyError, match=EXTENSION):
         CallSocket.of({"extensions": {}})
+
+
+# --- the doorstep ---------------------------------------------------------------------------
+
+
+async def test_a_crowd_is_let_through_a_few_at_a_time_in_its_order() -> None:
+    turnstile, done, seen = Turnstile(), list[int](), list[int]()
+    for number in range(10):
+        turnstile.do(partial(done.append, number))
+    while len(done) < 10:
+        await asyncio.sleep(0)
+        seen.append(len(done))
+    assert done == list(range(10))
+    assert max(after - before for before, after in pairwise([0, *seen])) == AT_ONCE
+    turnstile.do(partial(done.append, 10))  # it turns again
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert done[-1] == 10
+
+
+async def test_one_who_stumbles_at_the_door_does_not_block_it() -> None:
+    turnstile, done, told = Turnstile(), list[int](), list[Any]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+    turnstile.do(lambda: 1 / 0)
+    for number in range(AT_ONCE):
+        turnstile.do(partial(done.append, number))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert done == list(range(AT_ONCE))
+    assert isinstance(told[0]["exception"], ZeroDivisionError)
+
+
+@pytest.mark.parametrize("cuts", [[1], [20], [60, 61], list(range(1, 120, 7))])
+async def test_a_handshake_may_come_in_pieces(serve: Any, cuts: list[int]) -> None:
+    server = await serve()
+    request = (
+        b"GET /v1/realtime HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: YW50aXBob24gbG9hZHRlcw==\r\n\r\n"
+    )
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    for start, stop in pairwise([0, *cuts, len(request)]):
+        writer.write(request[start:stop])
+        await asyncio.sleep(0)
+    assert (await reader.readline()).startswith(b"HTTP/1.1 101")
+    writer.transport.abort()
+
+
+async def test_who_goes_in_the_crowd_is_not_answered(serve: Any, eventually: Any) -> None:
+    server = await serve()
+    writers = []
+    for _ in range(3 * AT_ONCE):
+        _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        writers.append(writer)
+    for writer in writers:
+        writer.transport.abort()
+    await eventually(lambda: not server.connections)
+    await server.assert_works()
