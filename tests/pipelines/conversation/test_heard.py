@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engines.audio import Mark
-from pipelines.conversation.heard import LETTERS_PER_PAUSE, Span
+from pipelines.conversation.heard import LETTERS_PER_PAUSE, MS_PER_CHARACTER, Span
 
 END_MS = 1_000.0
 
@@ -20,6 +20,33 @@ def marks_at(spoken: str, *ends_ms: float) -> tuple[Mark, ...]:
     """The ends of its words at these times."""
     words = list(re.finditer(r"\S*\w", spoken))
     return tuple(Mark(word.end(), at) for word, at in zip(words, ends_ms, strict=True))
+
+
+def test_a_phrase_is_cut_off_behind_the_words_that_were_heard() -> None:
+    marks = (Mark(3, 200.0), Mark(7, 500.0), Mark(13, 900.0))
+    span = Span(" 1 or more", 500.0, 1_500.0, "one, or rather more", [*marks])
+    cut = span.until(1_050.0, 1_500.0)
+    assert cut == Span(" 1 or", 500.0, 1_050.0, "one, or", [marks[0], marks[1]])
+    assert span.until(300.0, 1_500.0) == Span("", 500.0, 500.0)
+    assert span.until(9_000.0, 1_500.0) == Span(
+        " 1 or more", 500.0, 1_500.0, "one, or rather more", [*marks]
+    )
+
+
+@given(st.text("ab .,1", max_size=30), st.floats(0, 1_200))
+def test_what_was_heard_of_a_phrase_that_was_cut_off_is_heard_of_its_part(
+    text: str, at_ms: float
+) -> None:
+    whole = Span(text, 0.0, END_MS)
+    part = whole.until(at_ms, END_MS)
+    assert part.text == whole.heard_text(at_ms, END_MS)
+    assert part.heard_text(part.end_ms, part.end_ms) == part.text
+
+
+def test_a_phrase_that_may_go_on_lasts_as_long_as_somebody_lively_would_take() -> None:
+    assert Span("four", 500.0, 600.0).likely_end_ms == 500 + 4 * MS_PER_CHARACTER
+    assert Span("4", 500.0, 600.0, "four").likely_end_ms == 500 + 4 * MS_PER_CHARACTER
+    assert Span("four", 500.0, 1_600.0).likely_end_ms == 1_600
 
 
 def test_a_span_is_heard_from_its_start_to_its_end() -> None:

@@ -93,9 +93,9 @@ def test_several_lines_are_read_as_one() -> None:
     ["*", "`", "[", "](", "<", "&", "1", "1-", "1/", ".", "a.", "A", "_", "|", "\\", "$1", "1,"],
 )
 def test_a_model_that_is_stuck_does_not_stall_the_loop(mark: str) -> None:
-    started = time.perf_counter()
+    started = time.thread_time()
     speakable(mark * (400 // len(mark)))
-    assert time.perf_counter() - started < 0.25, "a pattern has become exponential"
+    assert time.thread_time() - started < 0.25, "a pattern has become exponential"
 
 
 def test_a_phrase_of_twenty_words_takes_well_under_a_millisecond() -> None:
@@ -109,6 +109,6 @@ def test_a_phrase_of_twenty_words_takes_well_under_a_millisecond() -> None:
 
 
 def _seconds(text: str) -> float:
-    started = time.perf_counter()
+    started = time.thread_time()
     speakable(text)
-    return time.perf_counter() - started
+    return time.thread_time() - started

@@ -170,10 +170,10 @@ MARKS = ["...", "!", "。", "。」", "，", "`", "[", "p.m. ", "... ", "No. ", 
 
 @pytest.mark.parametrize("mark", [*MARKS, "aaaa", "ส", "\t"])
 def test_a_model_that_is_stuck_does_not_stall_the_loop(mark: str) -> None:
-    started = time.perf_counter()
+    started = time.thread_time()
     phrases(*[mark] * 3_000)
     phrases(mark * 3_000)
-    assert time.perf_counter() - started < 2.0, "a search has become quadratic"
+    assert time.thread_time() - started < 2.0, "a search has become quadratic"
 
 
 # --- whatever the model writes --------------------------------------------------------------
