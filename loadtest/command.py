@@ -127,7 +127,8 @@ def number(least: float, most: float) -> Callable[[str], float]:
 
 def tell_errors(command: str, work: Callable[[], int]) -> int:
     """Do the work, and tell in a line what a person can put right. The exit status."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a server of ours ends with us
+    # Whoever ends us is told what there is by then, and a server of ours ends with us.
+    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         return work()
     except SloError as error:
@@ -136,6 +137,8 @@ def tell_errors(command: str, work: Callable[[], int]) -> int:
         status, told = BROKEN, str(error)
     except KeyboardInterrupt:
         status, told = INTERRUPTED, "stopped before there was anything to report"
+    finally:
+        signal.signal(signal.SIGTERM, before)
     sys.stderr.write(f"voice {command}: {told}\n")
     return status
 

@@ -27,6 +27,11 @@ def test_each_try_is_told_as_it_ends():
     assert "confirming 6 callers: holds" in text
 
 
+def test_an_interrupted_try_says_nothing_of_the_server():
+    [made] = find(4, 8, lambda _callers, _confirming: made_report(interrupted=True)).tries
+    assert "trying 4 callers: interrupted" in printed(print_try, made)
+
+
 def test_the_verdict_is_told():
     found = find(4, 8, attempt)
     text = printed(print_capacity, found)

@@ -129,9 +129,11 @@ def _command(pid: int) -> bytes:
 
 @pytest.mark.engine
 @pytest.mark.slow
-def test_a_key_ends_a_run_with_a_report_of_what_there_is(running, tmp_path):
+@pytest.mark.parametrize("end", [lambda pid: os.killpg(pid, signal.SIGINT),
+                                 lambda pid: os.kill(pid, signal.SIGTERM)])  # fmt: skip
+def test_a_run_that_is_ended_reports_what_there_is(running, tmp_path, end):
     family = children(running.pid)
-    os.killpg(running.pid, signal.SIGINT)
+    end(running.pid)
     out, _ = running.communicate(timeout=60)
     assert running.returncode == 130
     assert "interrupted after" in out
