@@ -11,11 +11,13 @@ from pipelines.conversation.events import (
     OpenTurn,
     ReplyEnded,
     SettingsChanged,
+    StrainChanged,
     TranscriptFailed,
     WindowHeard,
 )
 from pipelines.conversation.reply import Stages
 from pipelines.conversation.settings import TurnSettings
+from pipelines.strain import Strain
 from tests.voice.recorded import CLOCK_MS, SETTINGS, recorded
 from voice.journal import Said, Staged, Step
 from voice.replay import (
@@ -184,6 +186,7 @@ def test_names_and_values_are_said_in_words() -> None:
     assert in_words("TranscriptArrived") == "transcript arrived"
     assert in_full(ReplyEnded(1, 320)) == "reply ended epoch 1, lead 320 ms"
     assert in_full(DeadlinePassed()) == "deadline passed"
+    assert in_full(StrainChanged(Strain.NO_PARTIALS)) == "strain changed strain no partials"
     assert details({"text": "a", "share": 0.123, "usage": {"x": 1}, "no": None, "nor": ""}) == (
         "“a”, share 0.12, usage (x 1)"
     )
