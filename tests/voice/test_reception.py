@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from pipelines.strain import Strain
 from voice.admission import Admission, AdmissionSettings, Caller, Reason, Room
@@ -360,3 +362,103 @@ async def test_metrics_tell_who_is_in_and_what_is_free() -> None:
     home.change(calls=2)
     await asyncio.gather(*tasks)
     assert home.figure("antiphon_calls") == 0
+
+
+# --- every way out --------------------------------------------------------------------------
+
+STEPS = st.one_of(
+    st.tuples(st.just("come"), st.just(0)),
+    st.tuples(st.sampled_from(["end", "hang up", "cancel", "fail", "die"]), st.integers(0, 9)),
+    st.tuples(st.just("turn the loop"), st.integers(1, 6)),
+    st.tuples(st.just("pass seconds"), st.sampled_from([1, 4, 12])),
+    st.tuples(st.just("have room"), st.integers(0, 4)),
+    st.tuples(st.just("be strained"), st.sampled_from([0, 0, 6])),
+)
+
+
+class Someone:
+    """A caller who may be at any point of a call, and what can happen there."""
+
+    def __init__(self, home: House) -> None:
+        self.over, self.gone = asyncio.Event(), asyncio.Event()
+        self.line = FakeLine(asyncio.get_running_loop().time())
+        self.alive = True
+        self.failing = False
+        self.task = asyncio.create_task(self.call(home))
+
+    async def call(self, home: House) -> None:
+        async with home.reception.admit(Caller(), self.line, self.gone.wait):
+            await self.over.wait()
+            if self.failing:
+                raise RuntimeError("a bug")
+
+    def happen(self, what: str) -> None:
+        if what == "cancel":
+            self.task.cancel()
+        elif what == "hang up":
+            self.gone.set()
+            self.over.set()
+        elif what == "die":
+            self.alive = False
+        else:
+            self.failing = what == "fail"
+            self.over.set()
+
+
+async def take(home: House, callers: list[Someone], what: str, value: int) -> None:
+    match what:
+        case "come":
+            callers.append(Someone(home))
+        case "turn the loop":
+            for _ in range(value):
+                await asyncio.sleep(0)
+        case "pass seconds":
+            await asyncio.sleep(value)
+        case "have room":
+            home.room = replace(home.room, calls=value)
+        case "be strained":
+            home.room = replace(home.room, strain=Strain(value))
+        case _ if callers:
+            callers[value % len(callers)].happen(what)
+
+
+def carry(callers: list[Someone]) -> None:
+    """What comes from those who are there; and a dropped connection ends its call."""
+    for each in callers:
+        if each.alive:
+            each.line.heard_at = asyncio.get_running_loop().time()
+        if each.line.aborted:
+            each.over.set()
+
+
+async def leave(callers: list[Someone]) -> None:
+    """All go, each in the way that suits where they are."""
+    for each in callers:
+        each.happen("end")
+        each.happen("hang up")
+    ended = await asyncio.gather(*(each.task for each in callers), return_exceptions=True)
+    expected = RefusedError | CallerGoneError | asyncio.CancelledError
+    assert all(how is None or isinstance(how, expected) or str(how) == "a bug" for how in ended)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
+@given(steps=st.lists(STEPS, max_size=40), waiting=st.integers(0, 3))
+def test_nothing_stays_behind_however_calls_come_and_go(
+    run_virtually: Any, steps: list[tuple[str, int]], waiting: int
+) -> None:
+    async def live() -> None:
+        home, callers = house(2, waiting=waiting, wait_s=5, lost_s=10), list[Someone]()
+        watch = asyncio.create_task(home.reception.watch())
+        for what, value in steps:
+            await take(home, callers, what, value)
+            carry(callers)
+            assert home.waiting <= waiting
+        await settled()
+        await leave(callers)
+        assert not watch.done()
+        watch.cancel()
+        await asyncio.gather(watch, return_exceptions=True)
+        assert (home.calls, home.waiting) == (0, 0)
+        assert home.reception._lines == home.reception._waiting == {}
+
+    run_virtually(live())
