@@ -18,6 +18,8 @@ from loadtest.speech import first_sound
 from loadtest.wires import FRAME_MS, Wire
 
 TRANSCRIPTS: Final = "transcripts.json"
+_CLICK: Final = RATE * 50 // 1000
+_APART: Final = RATE * 250 // 1000
 _SILENT: Final = 10 ** (-60 / 20) * 32_768
 
 
@@ -87,9 +89,18 @@ def make_clip(name: str, words: str, samples: NDArray[np.int16], wire: Wire) -> 
         words,
         [wire.frame(frame.tobytes()) for frame in whole],
         begins,
-        speech_end(samples) / RATE,
+        last_speech(samples) / RATE,
         _gap(whole),
     )
+
+
+def last_speech(samples: NDArray[np.int16]) -> int:
+    """Index after the last speech sample. A click that stands alone behind the last word is none:
+    a stop is followed by its burst within 250 ms, and a word is longer than 50."""
+    end = speech_end(samples)
+    while end - (earlier := speech_end(samples[: max(0, end - _CLICK)])) > _APART:
+        end = earlier
+    return end
 
 
 def silence(wire: Wire) -> bytes:

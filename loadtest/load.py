@@ -72,13 +72,14 @@ class Options(Struct, frozen=True, kw_only=True):
 
 class Run(Struct, kw_only=True):
     """What came of it, as it goes on and at its end. ``before`` and ``after``: the server's
-    metrics when measuring began and when it ended."""
+    metrics when measuring began and when it ended; ``first``: when the first caller came."""
 
     options: Options
     began: datetime
     turns: list[TurnRecord] = field(default_factory=list)
     calls: list[CallRecord] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
+    first: Metrics = field(default_factory=dict)
     before: Metrics = field(default_factory=dict)
     after: Metrics = field(default_factory=dict)
     progress: dict[int, Progress] = field(default_factory=dict)
@@ -150,6 +151,7 @@ async def _watched(
     while not await crowd.wait_done(_LOOK_EVERY_S):
         at_s = time.monotonic() - start
         made.samples.append(await watch.sample(at_s, made.total))
+        made.first = made.first or watch.metrics
         if not made.before and at_s >= options.ramp_s:
             made.before = watch.metrics
         if at_s <= options.ramp_s + options.seconds:

@@ -99,7 +99,7 @@ def report(
         points=_points(run.turns, run.samples),
         samples=run.samples,
         refusals=_refusals(run),
-        batch_means=batch_means(run.before, run.after),
+        batch_means=batch_means(run.first or run.before, run.after),
         elapsed_s=round(run.elapsed_s, 1),
     )
 

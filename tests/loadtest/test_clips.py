@@ -5,7 +5,14 @@ import numpy as np
 import pytest
 import soundfile
 
-from loadtest.clips import SpeechError, make_clip, read_clips, read_transcripts, silence
+from loadtest.clips import (
+    SpeechError,
+    last_speech,
+    make_clip,
+    read_clips,
+    read_transcripts,
+    silence,
+)
 from tests.loadtest.calling import RATE, PlainWire, speech_folder
 
 
@@ -24,6 +31,16 @@ def test_where_speech_begins_and_ends(tmp_path):
     clip = make_clip("a.wav", "a", samples, PlainWire())
     assert clip.first_sound_s == pytest.approx(0.5, abs=0.02)
     assert clip.speech_end_s == pytest.approx(1.5, abs=0.02)
+
+
+@pytest.mark.parametrize(("click_ms", "gap_ms", "ends_s"), [(30, 400, 1.0), (30, 100, 1.13),
+                                                           (80, 400, 1.48)])  # fmt: skip
+def test_a_click_behind_the_last_word_is_no_speech(click_ms, gap_ms, ends_s):
+    samples = np.zeros(2 * RATE, np.int16)
+    samples[:RATE] = 8_000
+    begin = RATE + RATE * gap_ms // 1000
+    samples[begin : begin + RATE * click_ms // 1000] = 8_000
+    assert last_speech(samples) / RATE == pytest.approx(ends_s, abs=0.011)
 
 
 def test_a_pause_goes_where_it_is_softest():
