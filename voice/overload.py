@@ -156,8 +156,12 @@ class Overload:
                 self.look()
 
     def look(self) -> None:
-        """Gather the signs, decide, and tell."""
+        """Gather the signs, decide, and tell; but not while models are loading, which hold the loop
+        and hurt nobody."""
         house, before = self._house, self._house.strain
+        if not house.ready:
+            self._recent.forget()
+            return
         self._recent.looks.append(self._look())
         signs = self._recent.signs(len(house.open_calls))
         self._show(signs)

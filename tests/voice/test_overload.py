@@ -50,7 +50,7 @@ class Watched:
     def __init__(self, *settings: str) -> None:
         self.engines = {kind: Engine() for kind in ("asr", "llm", "tts")}
         nothing: Any = None
-        self.house = House(load(settings=settings), Engines(nothing, **self.engines))  # type: ignore[arg-type]
+        self.house = House(load(settings=settings), Engines(nothing, **self.engines), ready=True)  # type: ignore[arg-type]
         self.loop = asyncio.get_running_loop()
         self.overload = Overload(self.house, self.loop.time)
         self.call = self.enters()
@@ -147,6 +147,15 @@ async def speaks(watched: Watched, rtf: float, looks: int = 10) -> None:
         watched.call.pulse.made(500, 500 * rtf)
         watched.overload.look()
         await asyncio.sleep(LOOK_S)
+
+
+async def test_a_house_whose_models_are_loading_is_not_strained_by_that() -> None:
+    watched = Watched()
+    watched.house.ready = False
+    watched.engines["asr"].now = Load(oldest_ms=math.inf)
+    assert await watched.lasts(10) is Strain.NONE
+    watched.house.ready = True
+    assert await watched.lasts(3) > Strain.NONE
 
 
 async def test_a_voice_that_has_lost_its_spare_speed_is_strain() -> None:

@@ -102,7 +102,7 @@ class Street:
     def __init__(self, vad: Any, *settings: str) -> None:
         tts = ScriptedTts(TtsOptions(work_ms=WORK_MS))
         engines = Engines(Ears(vad), ScriptedAsr(), Obedient(), tts)
-        self.house = House(load(settings=settings, scripted=True), engines)
+        self.house = House(load(settings=settings, scripted=True), engines, ready=True)
         self.overload = Overload(self.house, asyncio.get_running_loop().time)
         self.listeners: list[Listener] = []
         self.refused: list[str] = []
