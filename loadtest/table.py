@@ -107,6 +107,8 @@ def _words(report: Report) -> str:
     if report.scripted:
         return "not measured: the recogniser is scripted"
     count = report.figures.counts
+    if not count["words"]:
+        return "none were said"
     lost = f"{int(count['words_lost'])} of {int(count['words'])} lost"
     return f"{100 * count['wer']:.1f} % wrong (WER), {lost}"
 

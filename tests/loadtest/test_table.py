@@ -51,6 +51,7 @@ def test_scripted_words_are_not_judged():
     assert dict(facts(made))["words"].startswith("not measured")
     made.scripted = False
     assert dict(facts(made))["words"] == "0.0 % wrong (WER), 0 of 4 lost"
+    assert dict(facts(made_report(turns=[])))["words"] == "none were said"
 
 
 def test_every_latency_has_words():
