@@ -68,7 +68,6 @@ def reachable(root: Any, *but: Any) -> int:
 
 
 async def test_a_call_of_many_turns_keeps_no_more_than_its_dialogue(stage: Any) -> None:
-    """And two minutes of what was played, for the echo guard."""
     door, kept = NotingDoor(), []
     outside = (door, stage.ears, stage.asr, stage.llm, stage.tts, asyncio.get_running_loop())
     async with stage.call(door) as line:
@@ -80,7 +79,7 @@ async def test_a_call_of_many_turns_keeps_no_more_than_its_dialogue(stage: Any) 
             await line.pause(2_500)
             door.told.clear()
             kept.append(reachable(line.call, *outside, *remembered))
-    assert kept[10] > kept[5] + 100, "what is kept is seen"
+    assert min(kept) > 100, "what is kept is seen"
     assert max(kept[45:]) <= max(kept[30:45]) + 5
 
 
