@@ -141,7 +141,9 @@ class Config:
     tenants: Mapping[str, TenantSettings] = field(default_factory=dict)
     models_dir: str | None = None
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Raises ConfigError where settings cannot hold together. Not asked of a file that is
+        included: the rest of them is in another."""
         if fault := fault_of_shares(self.admission, self.tenants) or fault_of_keys(self.keys):
             raise ConfigError(fault)
 
@@ -185,6 +187,7 @@ def load(
     config = Config()
     with faults.kept():
         config = build(Config, merged, "")
+        config.check()
     faults.tell()
     return config
 

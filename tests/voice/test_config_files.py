@@ -55,6 +55,15 @@ def test_what_a_file_includes_lies_beside_it(write: Callable[..., Path]) -> None
     assert (config.admission.max_calls, config.server.port) == (12, 9)
 
 
+def test_what_holds_together_only_with_the_other_file_is_no_fault(
+    write: Callable[..., Path],
+) -> None:
+    write("shares.toml", "[tenants.acme]\nshare = 0.5")
+    path = write("voice.toml", 'include = ["shares.toml"]\n[tenants.acme]\nkeys = ["k"]')
+    assert load(path).tenants["acme"].share == 0.5
+    assert "tenants.acme.keys: there is none" in refusal(path.parent / "shares.toml")
+
+
 def test_a_file_may_be_included_twice(write: Callable[..., Path]) -> None:
     write("a.toml", "[server]\nport = 9")
     write("b.toml", 'include = ["a.toml"]')
