@@ -10,10 +10,16 @@ from tests.loadtest.calling import speech_folder
 from tests.loadtest.pretended import pretended
 
 
+@pytest.fixture(autouse=True)
+def often(monkeypatch):
+    """Nobody waits a second for the next look."""
+    monkeypatch.setattr("loadtest.load._LOOK_EVERY_S", 0.1)
+
+
 def options(url: str, folder, **changes) -> Options:
     usual = {
         "callers": 3,
-        "seconds": 1.2,
+        "seconds": 0.7,
         "url": url,
         "speech": str(folder),
         "processes": 2,
@@ -52,16 +58,16 @@ async def test_processes_share_the_callers_and_report_as_one(tmp_path):
     assert {turn.call for turn in made.turns} == {0, 1, 2}
     assert made.troubles == []
     assert not made.interrupted
-    assert made.samples[0].open == 3
+    assert max(sample.open for sample in made.samples) == 3
     assert 0 < made.own_cpu_s() < 5
-    assert made.total("session_s") > 3
+    assert made.total("session_s") > 1.5
 
 
 async def test_a_run_that_is_interrupted_keeps_what_it_has(tmp_path):
     async with pretended() as server:
         began = asyncio.Event()
         wanted = options(server.url, speech_folder(tmp_path, 0.3), seconds=600.0)
-        task = asyncio.ensure_future(run(wanted, lambda _made: began.set()))
+        task = asyncio.ensure_future(run(wanted, lambda made: made.turns and began.set()))
         async with asyncio.timeout(20):
             await began.wait()
             task.cancel()

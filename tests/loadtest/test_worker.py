@@ -27,6 +27,12 @@ from tests.loadtest.pretended import pretended
 QUICK = Habits(barge_ins=0.0, think_ms=(0.0, 50.0), patience_s=1.0)
 
 
+@pytest.fixture
+def impatient(monkeypatch):
+    """Callers who call again at once."""
+    monkeypatch.setattr("loadtest.habits.Character.redial_s", lambda _self: 0.01)
+
+
 def plan(url: str, folder, callers: int = 2, **changes) -> Plan:
     usual = {
         "url": url,
@@ -34,8 +40,8 @@ def plan(url: str, folder, callers: int = 2, **changes) -> Plan:
         "wire": "realtime",
         "arrivals": [Arrival(number, 0.0, number) for number in range(callers)],
         "habits": QUICK,
-        "end_s": 1.5,
-        "drain_s": 2.0,
+        "end_s": 0.9,
+        "drain_s": 1.0,
         "seed": 1,
     }
     return Plan(**(usual | changes))
@@ -53,7 +59,7 @@ async def called(made: Plan, stop: asyncio.Event | None = None) -> dict[type, li
 
 async def test_callers_talk_in_real_time_and_tell_of_it(tmp_path):
     async with pretended() as server:
-        told = await called(plan(server.url, tmp_path))
+        told = await called(plan(server.url, tmp_path, end_s=1.5))
     turns = told[TurnRecord]
     assert {turn.call for turn in turns} == {0, 1}
     assert {turn.outcome for turn in turns} <= {"answered", "unfinished"}
@@ -65,7 +71,7 @@ async def test_callers_talk_in_real_time_and_tell_of_it(tmp_path):
     assert [call.end for call in told[CallRecord]] == ["done", "done"]
     last = told[Progress][-1]
     assert last.last
-    assert last.session_s > 2
+    assert last.session_s > 1.5
     frames = sum(call.frames for call in told[CallRecord])
     assert frames == pytest.approx(50 * last.session_s, rel=0.15)
     assert sum(last.late.values()) == frames
@@ -83,7 +89,7 @@ async def test_refused_callers_wait_and_are_told_of(tmp_path):
     assert len(told[CallRecord]) == 2
 
 
-async def test_a_caller_who_was_cut_off_calls_again(tmp_path):
+async def test_a_caller_who_was_cut_off_calls_again(tmp_path, impatient):
     async with pretended(drop_after=10) as server:
         told = await called(plan(server.url, tmp_path, callers=1))
         assert server.calls >= 2
@@ -91,10 +97,10 @@ async def test_a_caller_who_was_cut_off_calls_again(tmp_path):
     assert {turn.outcome for turn in told[TurnRecord]} <= {"unfinished"}
 
 
-async def test_hang_ups_in_mid_word_are_followed_by_another_call(tmp_path):
+async def test_hang_ups_in_mid_word_are_followed_by_another_call(tmp_path, impatient):
     habits = Habits(barge_ins=0.0, hang_ups=1.0, think_ms=(0.0, 0.0))
     async with pretended() as server:
-        told = await called(plan(server.url, tmp_path, callers=1, habits=habits))
+        told = await called(plan(server.url, tmp_path, callers=1, habits=habits, end_s=1.5))
         assert server.calls >= 2
     assert told[CallRecord][0].end == "hung_up"
     assert told[TurnRecord][0].outcome == "hung_up"
