@@ -204,3 +204,14 @@ def test_each_metric_that_is_documented_is_there(scraped: dict[str, Any]) -> Non
     stems = {name.removesuffix("_total") for name in named}
     assert len(stems) > 30
     assert stems - set(scraped) == set()
+
+
+def test_each_alert_is_tried() -> None:
+    tests = yaml.safe_load((DOCKER / "prometheus/alerts_test.yml").read_text())["tests"]
+    tried = {
+        case["alertname"]
+        for test in tests
+        for case in test["alert_rule_test"]
+        if "exp_alerts" in case
+    }
+    assert tried == {rule["alert"] for rule in RULES}
