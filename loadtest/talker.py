@@ -22,6 +22,9 @@ _MOST_ERRORS: Final = 5
 _LOOK_S: Final = 0.08
 """Between two looks at what is going on: at every frame it would cost more than the frame."""
 
+_LONG_S: Final = 4.0
+"""Less than turns are waited for at the end of a run."""
+
 _FIRST_THINK_S: Final = 0.3
 """A caller says nothing before the line has stood for a moment."""
 
@@ -107,9 +110,10 @@ class Talker:
         return self._silence
 
     def stop(self, now: float) -> None:
-        """The call ends, whatever goes on."""
-        if self._turn is not None:
-            self._close(self._turn, now, "unfinished")
+        """The call ends, whatever goes on. A turn that has waited for long was not answered."""
+        if (turn := self._turn) is not None:
+            waited = turn.given_up(now, self.player, min(self._habits.patience_s, _LONG_S))
+            self._close(turn, now, "unanswered" if waited else "unfinished")
 
     def _look(self, now: float) -> None:
         """See what has become of the turn, and whether to say something."""
@@ -158,6 +162,7 @@ class Talker:
         if self.player.heard_s(now) * 1000 < turn.intent.into_reply_ms:
             return
         if then == "barge_in" and now < self._until:
+            turn.broken_into = True
             self._close(turn, now, "answered")
             self._begin(now, barging=True)
         elif then == "backchannel" and turn.murmured_at is None and self._repertoire.murmurs:

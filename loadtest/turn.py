@@ -43,6 +43,7 @@ class Turn:
         self.silent_at: float | None = None
         self.missed = False
         self.murmured_at: float | None = None
+        self.broken_into = False
         self.false_stops = 0
         self.trouble = ""
         self._cuts = 0
@@ -119,8 +120,10 @@ class Turn:
     def record(self, call: int, start: float, now: float, outcome: Outcome) -> TurnRecord:
         """All of it, with times from ``start``, the second 0 of the run."""
         reply = self.answered_by
-        if outcome == "unanswered" and any(r.arrivals for r in self._replies):
-            outcome = "answered" if reply is not None else "early"
+        if reply is not None and outcome in ("unanswered", "unfinished"):
+            outcome = "answered"  # the end of it may still be on its way
+        elif outcome == "unanswered" and any(r.arrivals for r in self._replies):
+            outcome = "early"
         record = TurnRecord(
             call=call,
             at_s=round(self.began - start, 3),
@@ -142,13 +145,17 @@ class Turn:
             record.underrun_ms += round(each.underrun_s * 1000, 1)
             record.audio_ms += round(each.seconds * 1000, 1)
             record.gaps_ms += [round(gap * 1000, 1) for gap in each.gaps_s()]
-        if reply is not None and outcome in ("answered", "unfinished"):
+        if reply is not None and outcome == "answered":
             record.first_audio_ms = self._after(reply.first_at)
             record.onset_ms = self._after(reply.onset_at)
-            whole = reply.status in ("completed", "incomplete")
-            complete = whole or reply.sentence_complete
-            record.sentence_ms = self._after(reply.sentence_at()) if complete else None
+            record.sentence_ms = self._sentence_ms(reply)
         return record
+
+    def _sentence_ms(self, reply: Reply) -> float | None:
+        """None where nobody knows, and of a reply that was broken into: the slow ones would be
+        missing there, and the quick ones not."""
+        whole = reply.status in ("completed", "incomplete") or reply.sentence_complete
+        return self._after(reply.sentence_at()) if whole and not self.broken_into else None
 
     def _after(self, at: float | None) -> float | None:
         return _ms(at, self.speech_end)

@@ -113,6 +113,7 @@ def test_a_barge_in_breaks_into_the_reply_and_is_timed():
     line.run(0.2)
     assert line.talker.talking
     assert [turn.outcome for turn in line.turns] == ["answered"]
+    assert line.turns[0].sentence_ms is None
     line.run(0.3)
     line.talker.speech_started(line.now, b"i2")
     assert line.said[-1].startswith(b"cut item r ")
@@ -179,6 +180,25 @@ def test_a_call_that_ends_in_the_middle_leaves_its_turn_unfinished():
     line.until_said()
     line.talker.stop(line.now)
     assert [turn.outcome for turn in line.turns] == ["unfinished"]
+
+
+def test_a_call_that_ends_after_a_long_wait_was_not_answered():
+    line = phone(Intent(0, 0.0))
+    line.until_said()
+    line.run(4.5)
+    assert line.turns == []
+    line.talker.stop(line.now)
+    assert [turn.outcome for turn in line.turns] == ["unanswered"]
+
+
+def test_a_call_that_ends_in_the_middle_of_its_answer_was_answered():
+    line = phone(Intent(0, 0.0))
+    line.until_said()
+    line.answer(b"r", seconds=20.0, status="")
+    line.run(1.0)
+    line.talker.stop(line.now)
+    [turn] = line.turns
+    assert (turn.outcome, turn.first_audio_ms is not None) == ("answered", True)
 
 
 def test_marks_come_back_when_what_was_before_them_is_played():
