@@ -114,6 +114,7 @@ class DoorstepProtocol(H11Protocol):
         if answer is None:
             super().handle_websocket_upgrade(event)
         else:
+            self.connections.discard(self)  # h11 does not know that this is answered
             self.transport.write(answer)
             self.transport.close()
 

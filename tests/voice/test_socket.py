@@ -8,13 +8,19 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from uvicorn.server import ServerState
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 from websockets.frames import Frame, Opcode
 
+from voice.server import _uvicorn_config
 from voice.socket import AT_ONCE, EXTENSION, MOST_FRAGMENTS, SLICE_BYTES, CallSocket, Turnstile
 
 LONG = "x" * 9_000
+HANDSHAKE = (
+    b"GET /v1/realtime HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: YW50aXBob24gbG9hZHRlcw==\r\n\r\n"
+)
 
 
 def socket_of(server: Any) -> CallSocket:
@@ -137,10 +143,7 @@ async def test_a_client_that_does_not_answer_a_close_is_cut_off(
     monkeypatch.setattr(CallSocket, "abort", lambda self: (aborted.append(self), abort(self)))
     server = await serve()
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-    writer.write(
-        b"GET /v1/realtime HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-        b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: YW50aXBob24gbG9hZHRlcw==\r\n\r\n"
-    )
+    writer.write(HANDSHAKE)
     await reader.readuntil(b"session.created")
     socket = socket_of(server)
     socket.close_timeout = 0.01
@@ -307,13 +310,9 @@ async def test_one_who_stumbles_at_the_door_does_not_block_it() -> None:
 @pytest.mark.parametrize("cuts", [[1], [20], [60, 61], list(range(1, 120, 7))])
 async def test_a_handshake_may_come_in_pieces(serve: Any, cuts: list[int]) -> None:
     server = await serve()
-    request = (
-        b"GET /v1/realtime HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-        b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: YW50aXBob24gbG9hZHRlcw==\r\n\r\n"
-    )
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-    for start, stop in pairwise([0, *cuts, len(request)]):
-        writer.write(request[start:stop])
+    for start, stop in pairwise([0, *cuts, len(HANDSHAKE)]):
+        writer.write(HANDSHAKE[start:stop])
         await asyncio.sleep(0)
     assert (await reader.readline()).startswith(b"HTTP/1.1 101")
     writer.transport.abort()
@@ -330,3 +329,49 @@ async def test_who_goes_in_the_crowd_is_not_answered(serve: Any, eventually: Any
         writer.transport.abort()
     await eventually(lambda: not server.connections)
     await server.assert_works()
+
+
+async def test_who_was_turned_away_is_none_of_those_whom_a_shutdown_waits_for(serve: Any) -> None:
+    server = await serve()
+    config = _uvicorn_config(server.house)
+    config.load()
+    state = ServerState()
+    doorstep: Any = config.http_protocol_class(config=config, server_state=state, app_state={})
+    transport = FakeTransport()
+    doorstep.connection_made(transport)
+    assert state.connections == {doorstep}
+    server.house.closing = True
+    doorstep.data_received(HANDSHAKE)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert transport.sent.startswith(b"HTTP/1.1 503")
+    assert transport.closing
+    assert state.connections == set()
+    doorstep.connection_lost(None)
+    server.house.closing = False
+
+
+class FakeTransport:
+    """Takes what is sent."""
+
+    def __init__(self) -> None:
+        self.sent = b""
+        self.closing = False
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return default
+
+    def write(self, data: bytes) -> None:
+        self.sent += data
+
+    def close(self) -> None:
+        self.closing = True
+
+    def is_closing(self) -> bool:
+        return self.closing
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass
