@@ -45,3 +45,18 @@ def test_long_references_weigh_more():
 def test_words_where_none_were_said_are_all_wrong():
     assert wer([("", "you")]).rate == 1
     assert wer([("", "")]).rate == 0
+
+
+@pytest.mark.parametrize(
+    ("reference", "hypothesis", "lost"),
+    [
+        ("a b c", "a b c", 0),
+        ("a b c", "a c", 1),
+        ("a b c", "", 3),
+        ("a b c", "a x c", 0),
+        ("a b c", "a b x c", 0),
+        ("a b c d", "x d", 2),
+    ],
+)
+def test_words_that_were_not_heard_at_all_are_lost(reference, hypothesis, lost):
+    assert wer([(reference, hypothesis)]).lost == lost
