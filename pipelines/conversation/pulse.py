@@ -22,11 +22,12 @@ _ROUNDING_MS: Final = 0.001
 class Pulse:
     """Counters that only rise, in milliseconds, and one listener's buffer.
 
-    ``made_ms`` of audio took the voice ``making_ms``, where it was waited for at all; what the voice
-    waited for the listener is none of it. ``sent_ms`` is on its way. The listener is an ideal one: it began with the first audio of the reply, holds
-    ``RESERVE_MS`` back, and never loses any. Where it runs dry in the middle of a reply, that is
-    an underrun, and it plays on as soon as more comes. What a caller heard beyond that the
-    network has to answer for. Times are those of the call's clock, in milliseconds.
+    ``made_ms`` of audio took the voice ``making_ms``, where it was waited for at all; what the
+    voice waited for the listener is none of it. ``sent_ms`` is on its way. The listener is an ideal
+    one: it began with the first audio of the reply, holds ``RESERVE_MS`` back, and never loses any.
+    Where it runs dry in the middle of a reply, that is an underrun, and it plays on as soon as more
+    comes. What a caller heard beyond that the network has to answer for. Times are those of the
+    call's clock, in milliseconds.
     """
 
     made_ms: float = 0.0
