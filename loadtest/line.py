@@ -117,14 +117,10 @@ class Line(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         now = time.monotonic()
         if not self._open:
-            answer = self._inbox.answer(data)
-            if answer is None or self.answered.done():
-                return
-            self.answered.set_result(answer)
-            if answer.status != 101:
-                return
-            self._open, data = True, b""
-            self._write(self._wire.hello())
+            self._take_answer(data, now)
+            data = b""
+        if not self._open:
+            return
         for opcode, message in self._inbox.messages(data):
             if opcode == TEXT:
                 self._wire.take(message, now, self._talker)
@@ -132,6 +128,17 @@ class Line(asyncio.Protocol):
                 self._write(pong_frame(message))
             elif opcode == CLOSE:
                 self._closing(message)
+
+    def _take_answer(self, data: bytes, now: float) -> None:
+        answer = self._inbox.answer(data)
+        if answer is None or self.answered.done():
+            return
+        self.answered.set_result(answer)
+        self._open = answer.status == 101
+        if self._open:
+            self._write(self._wire.hello())
+            if self._wire.ready_at_once:
+                self._talker.ready(now)
 
     def _closing(self, payload: bytes) -> None:
         code = int.from_bytes(payload[:2], "big")

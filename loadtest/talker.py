@@ -61,6 +61,7 @@ class Talker:
         self.send: Callable[[bytes], None] = lambda _message: None
         self.tell: Callable[[TurnRecord], None] = lambda _record: None
         self.on_ready: Callable[[], None] = lambda: None
+        self.is_ready = False
         self.errors: list[str] = []
         self.phantoms = 0
         self.player = VirtualPlayer()
@@ -180,6 +181,7 @@ class Talker:
     # --- the ear ------------------------------------------------------------------------
 
     def ready(self, now: float) -> None:  # noqa: ARG002
+        self.is_ready = True
         self.on_ready()
 
     def audio(self, now: float, reply: bytes, item: bytes, encoded: bytes) -> None:

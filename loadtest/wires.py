@@ -60,6 +60,10 @@ class Wire(Protocol):
     def rate(self) -> int:
         """Samples a second of both directions."""
 
+    @property
+    def ready_at_once(self) -> bool:
+        """Whether a call is set up as soon as its line is open; else ``Ear.ready`` is told."""
+
     def hello(self) -> bytes:
         """What is said first, once the line is open."""
 
@@ -90,6 +94,7 @@ class RealtimeWire:
     """
 
     rate: Final = 24_000
+    ready_at_once: Final = False
 
     def __init__(self, silence_ms: int | None = None, max_tokens: int | None = None) -> None:
         heard: dict[str, Any] = {"transcription": {"model": "whisper-1"}}

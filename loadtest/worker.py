@@ -199,6 +199,8 @@ class Crowd:
         began = time.monotonic()
         self._lines[line], self._since[line] = talker, began
         talker.on_ready = lambda: self._ticker.join(slot, line.tick)
+        if talker.is_ready:
+            talker.on_ready()
         try:
             await line.closed
         finally:

@@ -25,6 +25,7 @@ class PlainWire:
     """A wire whose messages are what they say: ``audio`` is 16-bit samples as they are."""
 
     rate = RATE
+    ready_at_once = True
 
     def hello(self) -> bytes:
         return b"hello"

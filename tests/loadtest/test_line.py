@@ -39,6 +39,21 @@ async def test_a_call_is_set_up_and_left_properly():
         assert server.kinds[0] == "session.update"
 
 
+async def test_a_wire_without_a_session_is_ready_at_once():
+    class Simple(RealtimeWire):
+        ready_at_once = True
+
+    async with pretended() as server:
+        caller, ready = talker(), asyncio.Event()
+        caller.on_ready = ready.set
+        simple = Target(address_of(server.url), Simple(), {})
+        line, _ = await dial(simple, caller, Network(Habits(), "1"))
+        assert ready.is_set()
+        line.leave(in_mid_word=True)
+        async with asyncio.timeout(5):
+            await line.closed
+
+
 async def test_a_refusal_says_why_and_when_to_come_back():
     async with pretended(refuse=503) as server:
         with pytest.raises(Refused, match="server_full: All calls are taken") as refused:

@@ -36,7 +36,8 @@ def capacity(*words: str) -> int:
 def test_what_was_found_is_a_configuration(holding, tmp_path, capsys):
     assert capacity("--html", "page.html", "--json", "all.json", "--confirm", "99") == 0
     told = tomllib.loads((tmp_path / "capacity.toml").read_text())
-    assert load(tmp_path / "capacity.toml") is not None
+    (tmp_path / "house.toml").write_text('include = ["capacity.toml"]\n')
+    assert load(tmp_path / "house.toml").admission.max_calls == 6
     assert [*told.values()] == [{"max_calls": 6}]
     assert holding[-1] == (6, 99.0)
     assert json.loads((tmp_path / "all.json").read_text())["callers"] == 6
