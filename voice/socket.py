@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from uvicorn._types import ASGISendEvent, HTTPScope
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import CloseCode, Frame
 from websockets.http11 import Request
@@ -199,6 +200,8 @@ class CallSocket(WebSocketsSansIOProtocol):
         return apply_mask(data[start:], data[4:start])
 
     async def send(self, message: ASGISendEvent) -> None:
+        if not self.handshake_complete and self.transport.is_closing():
+            raise ClientDisconnected  # answered by a shutdown: a second answer would be a bug
         await super().send(message)
         if message["type"] == "websocket.http.response.body" and not message.get("more_body"):
             self.handshake_complete = True  # a refusal is an answer: uvicorn would log an error

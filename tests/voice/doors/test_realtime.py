@@ -215,12 +215,13 @@ async def test_a_tenant_s_share_is_kept_for_its_keys(serve: Any) -> None:
 
 @asynccontextmanager
 async def raw(
-    server: Any, *extra: bytes
+    server: Any, *extra: bytes, query: bytes = b""
 ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     """A handshake, and what comes right after it, by hand."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     writer.write(
-        b"GET /v1/realtime HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        b"GET /v1/realtime" + query + b" HTTP/1.1\r\n"
+        b"Host: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
         b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: YW50aXBob24gbG9hZHRlcw==\r\n\r\n"
         + b"".join(extra)
     )
@@ -349,6 +350,23 @@ async def test_a_call_whose_client_has_died_loses_its_place(serve: Any, eventual
                 pass
         await healthy.take_turn()
         await healthy.until("response.done")
+
+
+@pytest.mark.parametrize("query", ["", "?busy=event"])
+async def test_a_shutdown_that_meets_a_handshake_answers_it_once(
+    serve: Any, eventually: Any, caplog: pytest.LogCaptureFixture, query: str
+) -> None:
+    server = await serve("admission.max_calls=1", "admission.waiting=1")
+    server.query = query.removeprefix("?")
+    async with server.call(), raw(server, query=query.encode()) as (reader, _):
+        await eventually(lambda: waiting(server) == 1)
+        [handshake] = [each for each in server.connections if not each.handshake_complete]
+        server.house.close()
+        handshake.shutdown()
+        assert (await reader.readline()).startswith(b"HTTP/1.1 500")
+        await eventually(lambda: len(server.connections) == 1)
+        server.house.closing = False
+    assert caplog.text == ""
 
 
 # --- messages that are too much -------------------------------------------------------------
