@@ -23,6 +23,7 @@ from engines.scripted import (
 )
 from loadtest.caller import append_frame
 from pipelines.strain import Strain
+from voice.socket import CallSocket
 
 KEYS = "server.api_keys=key1,key2"
 
@@ -352,21 +353,29 @@ async def test_a_call_whose_client_has_died_loses_its_place(serve: Any, eventual
         await healthy.until("response.done")
 
 
-@pytest.mark.parametrize("query", ["", "?busy=event"])
+@pytest.mark.parametrize("query", [b"", b"?busy=event"])
 async def test_a_shutdown_that_meets_a_handshake_answers_it_once(
-    serve: Any, eventually: Any, caplog: pytest.LogCaptureFixture, query: str
-) -> None:
-    server = await serve("admission.max_calls=1", "admission.waiting=1")
-    server.query = query.removeprefix("?")
-    async with server.call(), raw(server, query=query.encode()) as (reader, _):
-        await eventually(lambda: waiting(server) == 1)
-        [handshake] = [each for each in server.connections if not each.handshake_complete]
-        server.house.close()
-        handshake.shutdown()
-        assert (await reader.readline()).startswith(b"HTTP/1.1 500")
-        await eventually(lambda: len(server.connections) == 1)
-        server.house.closing = False
+    serve: Any, eventually: Any, monkeypatch: pytest.MonkeyPatch, query: bytes,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    server = await serve("admission.max_calls=1")
+    connect_ = CallSocket.handle_connect
+
+    def connect_and_shut_down(socket: CallSocket, event: Any) -> None:
+        connect_(socket, event)
+        socket.shutdown()
+
+    for strain in (Strain.NONE, Strain.NO_CALLS):
+        with monkeypatch.context() as patch:
+            patch.setattr(CallSocket, "handle_connect", connect_and_shut_down)
+            patch.setattr(server.house.reception, "refuses", lambda _: None)
+            server.house.strain = strain
+            async with raw(server, query=query) as (reader, _):
+                assert (await reader.readline()).startswith(b"HTTP/1.1 500")
+                await eventually(lambda: not server.connections)
+    server.house.strain = Strain.NONE
     assert caplog.text == ""
+    await server.assert_works()
 
 
 # --- messages that are too much -------------------------------------------------------------
