@@ -42,6 +42,8 @@ from pipelines.conversation.endpoint import Border, Endpointer, EndpointSettings
 SILENCE_MS: Final = 200
 REPLY_MS: Final = 3_000
 PREBUFFER_MS: Final = 60
+SERVED: Final = ("--scripted", "--set", "overload.enabled=false")
+"""Null models; and nothing left off under strain, which would be another service."""
 SESSION: Final = {
     "type": "session.update",
     "session": {
@@ -62,7 +64,7 @@ def main() -> int:
     parser.add_argument("--server-core", type=int, default=0)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
-    with Server(["--scripted"], options.server_core) as server:
+    with Server(SERVED, options.server_core) as server:
         if (os.cpu_count() or 1) > 1:
             os.sched_setaffinity(0, set(range(os.cpu_count() or 1)) - {options.server_core})
         program, decisions = make_program(options.clip or clip())
