@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from html import escape
 
@@ -64,6 +65,8 @@ def _cells(made: Try) -> list[str]:
 
 
 def _told(value: float | None) -> str:
+    if value == math.inf:
+        return "never"
     return "–" if value is None else f"{value:.0f}"
 
 
@@ -97,8 +100,9 @@ def sessions_plot(tries: Sequence[Try]) -> Plot:
     """The p95 of each try against its callers, with the limit on the first sentence."""
     plot = Plot("Sessions against p95", "callers", "ms, p95")
     for label, name in (("first audio", "ttfa.p95"), ("first sentence", "ttfs.p95")):
-        row = [(float(t.callers), v) for t in tries if (v := t.report.figures.flat().get(name))]
-        plot.series.append(Series(label, sorted(row)))
+        row = [(float(t.callers), t.report.figures.flat().get(name)) for t in tries]
+        known = [(n, value) for n, value in row if value is not None and value < math.inf]
+        plot.series.append(Series(label, sorted(known)))
     limit = [text for t in tries[:1] for text in t.report.limits if text.startswith("ttfs.p95<=")]
     if limit:
         plot.limit = (float(limit[0].partition("<=")[2]), limit[0])

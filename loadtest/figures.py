@@ -73,11 +73,15 @@ class Figures(Struct, kw_only=True):
     batch: dict[str, Spread]
 
     def flat(self) -> dict[str, float | None]:
-        """Every figure that a limit can be put on, by its name: ``ttfs.p95``, ``underruns``."""
+        """Every figure that a limit can be put on, by its name: ``ttfs.p95``, ``underruns``. None
+        for what was not measured, infinite for what never came."""
         found: dict[str, float | None] = dict(self.counts)
         for spreads in (self.latency_ms, self.stage_ms):
             for name, spread in spreads.items():
-                found |= {f"{name}.{share}": getattr(spread, share) for share in NAMES}
+                missing = math.inf if spread.n else None
+                for share in NAMES:
+                    value = getattr(spread, share)
+                    found[f"{name}.{share}"] = missing if value is None else value
         return found
 
 

@@ -37,13 +37,15 @@ class Limit(Struct, frozen=True):
 
 
 class Breach(Struct, frozen=True):
-    """A limit that was not kept. ``value`` None: it was never measured, or never came."""
+    """A limit that was not kept. ``value`` None: it was not measured; infinite: it never came."""
 
     limit: str
     value: float | None
 
     def __str__(self) -> str:
         told = "was not measured" if self.value is None else f"is {self.value:g}"
+        if self.value == math.inf:
+            told = "never came"
         return f"{self.limit}: {told}"
 
 

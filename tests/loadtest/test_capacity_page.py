@@ -51,5 +51,13 @@ def test_the_page_has_all_runs_and_the_limit():
     assert [x for x, _ in plot.series[0].points] == sorted(float(t.callers) for t in found.tries)
 
 
+def test_a_try_that_nobody_answered_is_told_and_not_drawn():
+    found = find(
+        4, 4, lambda _callers, _confirming: made_report(turns=[turn(outcome="unanswered")])
+    )
+    assert "never" in capacity_page(found)
+    assert sessions_plot(found.tries).series[0].points == []
+
+
 def test_a_search_that_tried_nothing_has_a_page():
     assert "nothing was measured" in capacity_page(Capacity(0, "", []))

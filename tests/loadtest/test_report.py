@@ -71,6 +71,12 @@ def test_broken_limits_are_told():
     assert not made.kept
 
 
+def test_replies_that_never_came_break_their_limit():
+    made = made_report(turns=[turn(), *[turn(outcome="unanswered")] * 3])
+    assert [str(breach) for breach in made.breaches] == ["ttfs.p95<=800: never came"]
+    assert msgspec.json.decode(msgspec.json.encode(made))["breaches"][0]["value"] is None
+
+
 def test_a_limit_on_what_nobody_did_is_not_broken():
     made = made_report(turns=[turn()])
     assert made.breaches == []

@@ -1,3 +1,5 @@
+import math
+
 import pytest
 
 from loadtest.figures import known_names
@@ -46,3 +48,8 @@ def test_what_was_not_measured_is_broken_unless_nobody_tried():
     wanted = limits(["none", "ttfs.p95<=800", "barge_in.p95<=300"])
     [breach] = breaches(wanted, {"barge_in.p95": None}, ["barge_in"])
     assert str(breach) == "ttfs.p95<=800: was not measured"
+
+
+def test_what_never_came_is_beyond_any_limit():
+    [breach] = breaches(limits(["none", "ttfs.p95<=800"]), {"ttfs.p95": math.inf})
+    assert str(breach) == "ttfs.p95<=800: never came"
