@@ -216,15 +216,19 @@ class _Processes:
     async def close(self) -> None:
         """Tell them to stop, hear what they have to say, and end those that go on."""
         for process in self._processes:
-            _write(process, b"stop\n")
+            assert process.stdin is not None
+            process.stdin.close()
         if self._readers:
             await asyncio.wait(self._readers, timeout=_LAST_WORDS_S)
         for reader in self._readers:
             reader.cancel()
         for process in self._processes:
-            with contextlib.suppress(ProcessLookupError):
+            try:
+                async with asyncio.timeout(_LAST_WORDS_S):
+                    await process.wait()
+            except TimeoutError:
                 process.kill()
-            await process.wait()
+                await process.wait()
 
     async def _start(self) -> asyncio.subprocess.Process:
         cores = set(self._options.caller_cores)

@@ -3,7 +3,7 @@
     python -m loadtest.worker
 
 Standard input: the plan, one line of JSON; once it has answered with its first progress, the
-monotonic time at which the run begins; then nothing, or "stop". That it ends is a stop, too.
+monotonic time at which the run begins. Its end means stop.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ async def call(
     ``loaded_s``: CPU that was taken before."""
     crowd = Crowd(plan, repertoire, start, tell, loaded_s)
     stop = asyncio.Event()
-    asyncio.get_running_loop().add_reader(0, stop.set)  # a line, or the end: both mean stop
+    asyncio.get_running_loop().add_reader(0, stop.set)
     try:
         await crowd.run(stop)
     finally:

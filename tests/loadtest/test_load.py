@@ -77,6 +77,28 @@ async def test_a_run_that_is_interrupted_keeps_what_it_has(tmp_path):
     assert made.turns
 
 
+async def test_a_run_that_is_interrupted_before_it_begins_leaves_nothing(tmp_path, monkeypatch):
+    import loadtest.load as module
+
+    begun, made = asyncio.Event(), []
+    start = module._Processes._start
+
+    async def remember(self):
+        made.append(await start(self))
+        begun.set()
+        return made[-1]
+
+    monkeypatch.setattr(module._Processes, "_start", remember)
+    wanted = options("ws://127.0.0.1:1", speech_folder(tmp_path, 0.3), processes=1)
+    task = asyncio.ensure_future(run(wanted, lambda _made: None))
+    async with asyncio.timeout(20):
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert made[0].returncode is not None
+
+
 async def test_recordings_that_are_not_there_end_the_run_before_it_begins(tmp_path):
     with pytest.raises(LoadError, match="there is no such folder"):
         await run(options("ws://127.0.0.1:1", tmp_path / "gone"), lambda _made: None)
