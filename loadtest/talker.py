@@ -192,7 +192,7 @@ class Talker:
         known.sound(now, samples, wire.rate, lambda: wire.decode(encoded))
         self.player.put(now, known, samples / wire.rate)
         self._reply = known
-        if self._turn is not None:
+        if known.cut and self._turn is not None:
             self._turn.sound(known)
 
     def words(self, now: float, reply: bytes, text: str) -> None:  # noqa: ARG002
