@@ -132,13 +132,23 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
+class Image:
+    """A picture as a ``data:`` URL. ``detail``, how closely to look: auto, low, high."""
+
+    url: str = field(repr=False)
+    detail: str = "auto"
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a chat. ``tool_call_id`` names the call that a ``tool`` message answers."""
+    """One message of a chat. ``tool_call_id`` names the call that a ``tool`` message answers.
+    ``images`` are the user's, and come to no model that is not ``Sighted``."""
 
     role: Literal["system", "user", "assistant", "tool"]
     content: str
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str | None = None
+    images: tuple[Image, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +207,17 @@ class Usage:
 
 Delta: TypeAlias = TextDelta | ToolCallDelta | Usage
 Llm: TypeAlias = Engine[ChatRequest, Delta]
+
+
+@runtime_checkable
+class Sighted(Protocol):
+    """A language model that says whether it takes images; one that says nothing takes none."""
+
+    @property
+    def sees_images(self) -> bool:
+        """``Message.images`` may hold something."""
+        ...
+
 
 # --- speech synthesis -----------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ from typing import Annotated, Final
 from msgspec import Meta
 
 from pipelines.strain import Strain
+from voice.wire.realtime_session import Session
 
 DEFAULT_TENANT: Final = "default"
 """Who comes with a key of ``server.api_keys``, or where there are no keys."""
@@ -57,11 +58,15 @@ class AdmissionSettings:
 @dataclass(frozen=True, slots=True)
 class TenantSettings:
     """Some of those who use the server, known by their ``keys``. ``share``: the part of the calls
-    that is kept for them; ``max_calls``: what they may have at once, 0 for as many as there are."""
+    that is kept for them; ``max_calls``: what they may have at once, 0 for as many as there are.
+    With each key they may begin ``sessions_per_minute``, and ask for ``requests_per_minute``:
+    replies and the requests of the REST doors; 0 for as many as they like."""
 
     keys: tuple[str, ...] = field(default=(), repr=False)
     share: Annotated[float, Meta(ge=0, le=1)] = 0.0
     max_calls: Annotated[int, Meta(ge=0)] = 0
+    sessions_per_minute: Annotated[int, Meta(ge=0)] = 0
+    requests_per_minute: Annotated[int, Meta(ge=0)] = 0
 
 
 class Reason(StrEnum):
@@ -101,10 +106,13 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks for a call."""
+    """Who asks for a call. ``key``: which of the tenant's keys they came with, counted from 1;
+    ``session``: what a key that was made for one session begins it with."""
 
     tenant: str = DEFAULT_TENANT
     phone: bool = False
+    key: str = field(default="", compare=False)
+    session: Session | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(eq=False, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
-from voice.admission import DEFAULT_TENANT
+from voice.admission import DEFAULT_TENANT, Caller
 
 KEY_SUBPROTOCOL: Final = "openai-insecure-api-key."
 """How a browser, which cannot set headers on a WebSocket, sends its key."""
@@ -25,20 +25,26 @@ def presented_key(headers: Mapping[str, str], subprotocols: Iterable[str] = ()) 
     return ""
 
 
-def tenant_of(key: str, keys: Mapping[str, Sequence[str]]) -> str | None:
+def caller_of(key: str, keys: Mapping[str, Sequence[str]]) -> Caller | None:
     """Whose key this is, None if it is nobody's; ``keys`` by the tenant's name. Where there are no
     keys, anyone may enter. Every key is compared, each in constant time, so that an answer's time
     tells nothing."""
     if not any(keys.values()):
-        return DEFAULT_TENANT
+        return Caller(DEFAULT_TENANT)
     given = key.encode()
     owners = [
-        name
+        Caller(name, key=f"{number}")
         for name, known in keys.items()
-        for each in known
+        for number, each in enumerate(known, 1)
         if hmac.compare_digest(given, each.encode())
     ]
     return owners[0] if owners else None
+
+
+def tenant_of(key: str, keys: Mapping[str, Sequence[str]]) -> str | None:
+    """The tenant of ``caller_of``."""
+    caller = caller_of(key, keys)
+    return caller.tenant if caller is not None else None
 
 
 def fault_of_keys(keys: Mapping[str, Sequence[str]]) -> str:

@@ -39,7 +39,8 @@ NO_ENGINE: Final = "none"
 @dataclass(frozen=True, slots=True)
 class ServerConfig:
     """Where to listen and whom to let in. Without keys the host must be a loopback. Once it is
-    told to stop, calls may go on for ``drain_s``."""
+    told to stop, calls may go on for ``drain_s``. Of a client that goes on sending more than
+    ``messages_per_s`` no more than that is read."""
 
     host: str = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65_535)] = 8080
@@ -47,6 +48,7 @@ class ServerConfig:
     allowed_origins: tuple[str, ...] = ()
     drain_s: Annotated[float, Meta(ge=0)] = 5.0
     max_message_bytes: Annotated[int, Meta(ge=1)] = 16 * 1024 * 1024
+    messages_per_s: Annotated[float, Meta(ge=100)] = 500.0
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
 
@@ -274,7 +276,7 @@ def _path_of(variable: str) -> list[str]:
     if section in ("vad", *ENGINES) and option:
         return [section, option]
     if section == "tenants":
-        for setting in ("keys", "share", "max_calls"):
+        for setting in (each.name for each in dataclasses.fields(TenantSettings)):
             tenant = option.removesuffix(f"_{setting}")
             if tenant not in ("", option):
                 return [section, tenant, setting]

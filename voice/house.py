@@ -14,9 +14,11 @@ from pipelines.conversation.ports import CallSettings, Engines, Observer
 from pipelines.strain import Strain
 from voice.admission import Admission, Room
 from voice.call_metrics import CallMetrics
+from voice.client_secrets import ClientSecrets
 from voice.config import ENGINES, Config
 from voice.metering import Meter
 from voice.metrics import Metrics
+from voice.rates import Rates
 from voice.reception import Reception
 from voice.records import Records
 from voice.traces import Traces
@@ -40,6 +42,8 @@ class House:
     records: Records = field(init=False)
     reception: Reception = field(init=False)
     traces: Traces = field(init=False)
+    rates: Rates = field(init=False)
+    client_secrets: ClientSecrets = field(default_factory=ClientSecrets)
     _voice: Measured | None = field(init=False)
     _voice_slots: int = field(default=0, init=False)
 
@@ -47,6 +51,7 @@ class House:
         self.files_may_run.set()
         self.records = Records(self.config.journal)
         self.traces = Traces(self.config)
+        self.rates = Rates(self.config.tenants)
         self.metrics.watch_meter(self.meter)
         self._voice = self.engines.tts if isinstance(self.engines.tts, Measured) else None
         admission = Admission(self.config.admission, self.config.tenants, self.room())
@@ -78,6 +83,13 @@ class House:
         """What the server calls the whole of its models."""
         config = self.config
         return f"antiphon/{config.asr.engine}+{config.llm.engine}+{config.tts.engine}"
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """All names that the server has for models: the whole, what hears, what speaks."""
+        config = self.config
+        parts = (f"antiphon/{config.asr.engine}", f"antiphon/{config.tts.engine}")
+        return tuple(dict.fromkeys((self.model, *parts)))
 
     def room(self) -> Room:
         """What can be held now. A voice that serves so many at a time bounds the calls: nobody can

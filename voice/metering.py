@@ -17,7 +17,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final
 
-from engines.ports import Load, Measured
+from engines.ports import Load, Measured, Sighted
 
 NOBODY: Final = ""
 
@@ -133,6 +133,7 @@ class MeteredEngine:
 
     def __init__(self, engine: Any, kind: str, meter: Meter) -> None:
         self.engine = engine
+        self.sees_images = isinstance(engine, Sighted) and engine.sees_images
         self._kind = kind
         self._meter = meter
 

@@ -15,12 +15,14 @@ from typing import Final
 
 import uvicorn
 from starlette.applications import Starlette
-from starlette.routing import WebSocketRoute
+from starlette.routing import Route, WebSocketRoute
 
 from engines.ports import EngineError
 from voice.app import open_house, warm_up
 from voice.auth import is_loopback
 from voice.config import Config, ConfigError
+from voice.doors.client_secrets import PATH as SECRETS_PATH
+from voice.doors.client_secrets import client_secrets
 from voice.doors.handshake import PATH, turn_away
 from voice.doors.realtime import RealtimeDoor
 from voice.doors.rest import routes
@@ -66,7 +68,8 @@ class DrainingServer(uvicorn.Server):
 def make_app(house: House) -> Starlette:
     """All doors of this house."""
     realtime = WebSocketRoute(PATH, RealtimeDoor(house))
-    return Starlette(routes=[realtime, *routes(house)])
+    secrets = Route(SECRETS_PATH, client_secrets(house), methods=["POST"])
+    return Starlette(routes=[realtime, secrets, *routes(house)])
 
 
 async def serve(config: Config, told: Callable[[str], None]) -> None:

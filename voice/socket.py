@@ -139,6 +139,7 @@ class CallSocket(WebSocketsSansIOProtocol):
     on_writable: Callable[[], None] | None = None
     heard_at = 0.0
     """When anything last came from the client, the answer to a ping included; loop seconds."""
+    _held_until = 0.0
 
     @classmethod
     def of(cls, scope: MutableMapping[str, Any]) -> CallSocket:
@@ -160,6 +161,10 @@ class CallSocket(WebSocketsSansIOProtocol):
         self.conn.send_text(message)
         self.transport.write(b"".join(self.conn.data_to_send()))
 
+    def hold(self, seconds: float) -> None:
+        """Read no more for so long: what the client sends meanwhile waits where it is."""
+        self._held_until = self.loop.time() + seconds
+
     def abort(self) -> None:
         """Drop the connection, unsent data and all: a client that does not read never closes."""
         self.transport.abort()
@@ -169,6 +174,8 @@ class CallSocket(WebSocketsSansIOProtocol):
         self.heard_at = self.loop.time()
         if self.on_message is not None and (message := self._only_message(data)) is not None:
             self.on_message(message)
+            if self._held_until:
+                self._read_on_later(memoryview(b""))
             return
         super().data_received(bytes(data[:SLICE_BYTES]))
         if self.conn.handshake_exc is not None and not self.handshake_initiated:
@@ -176,11 +183,19 @@ class CallSocket(WebSocketsSansIOProtocol):
             self.transport.close()
         if self.transport.is_closing():
             return
-        if len(data) > SLICE_BYTES:
-            self.transport.pause_reading()
-            self.loop.call_soon(self.data_received, memoryview(data)[SLICE_BYTES:])
+        if len(data) > SLICE_BYTES or self._held_until:
+            self._read_on_later(memoryview(data)[SLICE_BYTES:])
         elif isinstance(data, memoryview) and not self.read_paused:  # the last of several slices
             self.transport.resume_reading()
+
+    def _read_on_later(self, rest: memoryview) -> None:
+        """Take the rest in the next turn of the loop, or once the client is not held any more."""
+        self.transport.pause_reading()
+        held_until, self._held_until = self._held_until, 0.0
+        if held_until:
+            self.loop.call_at(held_until, self.data_received, rest)
+        else:
+            self.loop.call_soon(self.data_received, rest)
 
     def _only_message(self, data: bytes | memoryview) -> bytes | None:
         """The message, where ``data`` is one whole text frame and nothing else, as nearly all of a

@@ -16,6 +16,7 @@ from engines.ports import (
     ChatRequest,
     Delta,
     EngineError,
+    Image,
     Message,
     TextDelta,
     Tool,
@@ -61,6 +62,8 @@ def request_body(
 
 def _message(message: Message) -> dict[str, Any]:
     body: dict[str, Any] = {"role": message.role, "content": message.content}
+    if message.images:
+        body["content"] = [*_text_parts(message.content), *map(_image_part, message.images)]
     if message.tool_calls:
         body["content"] = message.content or None
         body["tool_calls"] = [
@@ -74,6 +77,14 @@ def _message(message: Message) -> dict[str, Any]:
     if message.tool_call_id is not None:
         body["tool_call_id"] = message.tool_call_id
     return body
+
+
+def _text_parts(text: str) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": text}] if text else []
+
+
+def _image_part(image: Image) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": image.url, "detail": image.detail}}
 
 
 def _tool(tool: Tool) -> dict[str, Any]:

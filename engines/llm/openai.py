@@ -43,6 +43,7 @@ class Options:
     """``model`` may be empty where the endpoint has just one. ``extra_body`` is merged into
     each request: {"chat_template_kwargs": {"enable_thinking": false}} keeps Qwen from thinking
     aloud. ``max_tokens_name`` is ``max_completion_tokens`` for OpenAI's reasoning models.
+    ``images`` off says that the model cannot see: callers are told so at once.
 
     A request that fails before its first byte (no connection, 429, 503) is tried again up to
     ``retries`` times, all within ``first_token_timeout_s``; a Retry-After that is longer than
@@ -56,6 +57,7 @@ class Options:
     temperature: float | None = None
     max_tokens_name: str = "max_tokens"
     extra_body: dict[str, Any] = field(default_factory=dict)
+    images: bool = True
     connections: int = 256
     connect_timeout_s: float = 3.0
     first_token_timeout_s: float = 15.0
@@ -75,6 +77,7 @@ class OpenAi:
     def __init__(self, options: Options) -> None:
         self._options = options
         self._model = options.model
+        self.sees_images = options.images
         url = endpoint_url(options.base_url, NAME, "llm")
         self._shown_url = str(url.copy_with(userinfo=b""))
         self._client = endpoint_client(

@@ -108,7 +108,7 @@ class Call:
             observers=observers,
             recorder=recorder,
         )
-        self.pulse = self._speaker.pulse
+        self.pulse, self.messages = self._speaker.pulse, self._speaker.messages
         self._takes = Takes(engines, tasks, self._happen, call_id=call_id, speaker=self._speaker)
         self._next_reply: CallSettings | None = None
         self._crashed: asyncio.Future[None] = self._loop.create_future()

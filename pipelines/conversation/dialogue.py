@@ -13,12 +13,15 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from engines.audio import Mark
-from engines.ports import Message, ToolCall
+from engines.ports import Image, Message, ToolCall
 from pipelines.conversation.heard import Span
 
 MOST_ITEMS: Final = 1_000
 MOST_CHARACTERS: Final = 1_000_000
 """Beyond, the oldest items are forgotten. No model reads as much, and an hour's call has less."""
+
+IMAGE_CHARACTERS: Final = 16
+"""Of a picture count as one of a text: it is long, and yet soon read."""
 
 NO_RESULT: Final = "no result yet"
 
@@ -38,6 +41,7 @@ class CallerItem:
     id: str
     text: str | None = None
     spoken: bool = False
+    images: tuple[Image, ...] = ()
 
 
 @dataclass(slots=True)
@@ -215,8 +219,11 @@ def _is_told(item: Item) -> bool:
 
 def _characters(item: Item) -> int:
     match item:
-        case SystemItem() | CallerItem():
-            return len(item.text or "")
+        case SystemItem():
+            return len(item.text)
+        case CallerItem():
+            pictured = sum(len(image.url) for image in item.images)
+            return len(item.text or "") + pictured // IMAGE_CHARACTERS
         case AgentItem():
             return sum(len(span.text) for span in item.spans)
         case ToolCallItem():
@@ -229,8 +236,8 @@ def _append(messages: list[Message], item: Item) -> None:
     match item:
         case SystemItem():
             messages.append(Message("system", item.text))
-        case CallerItem() if item.text:
-            messages.append(Message("user", item.text))
+        case CallerItem() if item.text or item.images:
+            messages.append(Message("user", item.text or "", images=item.images))
         case AgentItem() if item.heard_text:
             messages.append(Message("assistant", item.heard_text))
         case ToolCallItem():

@@ -39,6 +39,9 @@ BYTES_PER_TOKEN: Final = 3.5
 """English has about four, other languages and JSON fewer; CJK has one token a character, which is
 three bytes. A guess that is rather too high needs no tokeniser of the model behind an endpoint."""
 
+TOKENS_PER_IMAGE: Final = 1_000
+"""A picture of a screen's size, looked at closely."""
+
 TOKENS_PER_MESSAGE: Final = 6
 """What a chat template puts around each."""
 
@@ -196,7 +199,8 @@ def tokens_of_tools(tools: Sequence[Tool]) -> int:
 
 def _tokens_of_one(message: Message) -> int:
     calls = sum(tokens(call.name + call.arguments) for call in message.tool_calls)
-    return TOKENS_PER_MESSAGE + tokens(message.content) + calls
+    images = TOKENS_PER_IMAGE * len(message.images)
+    return TOKENS_PER_MESSAGE + tokens(message.content) + calls + images
 
 
 # --- what is left out -----------------------------------------------------------------------

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from engines.audio import Samples
-from engines.ports import Asr, EndOfTurn, Llm, Tool, Tts
+from engines.ports import Asr, EndOfTurn, Llm, Message, Tool, Tts
 from engines.vad.ears import Ears
 from pipelines.conversation.dialogue import AgentItem, CallerItem, ToolCallItem
 from pipelines.conversation.events import (
@@ -41,10 +41,12 @@ class CallSettings:
     """How one call behaves; its door may change it at any time. ``own_tools`` are those of the
     server's own that the model may use: see ``own_tools``. ``context_tokens``: what the model may
     be given to read, tools included, before the beginning of the call is summed up.
-    ``short_tokens``: the longest reply while the house is strained."""
+    ``short_tokens``: the longest reply while the house is strained. ``context``: what a reply is
+    to answer in place of the dialogue."""
 
     turns: TurnSettings = field(default_factory=TurnSettings)
     instructions: str = ""
+    context: tuple[Message, ...] | None = None
     tools: tuple[Tool, ...] = ()
     own_tools: tuple[str, ...] = ()
     tool_choice: str = "auto"

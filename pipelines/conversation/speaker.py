@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from engines.ports import ChatRequest, EngineError, Llm, Priority, Tool, ToolCall
+from engines.ports import ChatRequest, EngineError, Llm, Message, Priority, Tool, ToolCall
 from pipelines.conversation.brevity import briefly
 from pipelines.conversation.completeness import expects_digits
 from pipelines.conversation.dialogue import AgentItem, Dialogue, ToolCallItem, ToolResultItem
@@ -151,6 +151,12 @@ class Speaker:
         self._give_up()
         self._maintain_memory()
 
+    def messages(self, settings: CallSettings, heard: str = "") -> tuple[Message, ...]:
+        """What the model is given to read."""
+        if settings.context is not None:
+            return settings.context
+        return self._memory.messages(settings, _tools(settings), heard)
+
     def recent_text(self) -> str:
         """What was said last."""
         return "".join(self._recent)
@@ -181,10 +187,9 @@ class Speaker:
         self._reading = self._making = None
 
     def _chat(self, settings: CallSettings, heard: str = "") -> ChatRequest:
-        tools = _tools(settings)
         return ChatRequest(
-            self._memory.messages(settings, tools, heard),
-            tools,
+            self.messages(settings, heard),
+            _tools(settings),
             settings.tool_choice,
             settings.max_tokens,
             settings.temperature,

@@ -168,3 +168,16 @@ async def test_a_call_is_booked_on_the_tenant_whose_key_it_came_with(
     await server.is_empty()
     meter.book_cpu(0.5, 0.0, 2.0)
     assert meter.cpu_s == {"acme": pytest.approx(1.0), NOBODY: pytest.approx(0.5)}
+
+
+async def test_what_an_engine_says_of_itself_is_said_through_the_meter() -> None:
+    class Blind:
+        sees_images = False
+
+    class Seeing:
+        sees_images = True
+
+    meter = Meter()
+    assert metered(Seeing(), "llm", meter).sees_images
+    assert not metered(Blind(), "llm", meter).sees_images
+    assert not metered(object(), "llm", meter).sees_images

@@ -375,3 +375,36 @@ class FakeTransport:
 
     def resume_reading(self) -> None:
         pass
+
+
+async def test_who_is_held_is_read_no_further_and_loses_nothing(
+    serve: Any, eventually: Any
+) -> None:
+    """Whatever comes in one packet: whole slices, the rest of one, and the short cut."""
+    server = await serve()
+    async with server.call() as client:
+        socket = socket_of(server)
+        got: list[bytes] = []
+
+        def take(message: bytes) -> None:
+            got.append(message)
+            if len(got) in (1, 5):
+                socket.hold(0.05)
+
+        socket.on_message = take
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        frames = [Frame(Opcode.TEXT, f"{n} {'x' * 9_000}".encode()).serialize(mask=True)
+                  for n in range(8)]  # fmt: skip
+        socket.data_received(b"".join(frames))
+        assert 1 <= len(got) < 4
+        await eventually(lambda: len(got) == 8)
+        assert loop.time() - began >= 0.1
+        assert [int(message.split()[0]) for message in got] == list(range(8))
+        socket.hold(0.05)
+        socket.data_received(Frame(Opcode.TEXT, b"y" * 200).serialize(mask=True))
+        assert not socket.transport.is_reading()
+        await eventually(socket.transport.is_reading)
+        await client.socket.send("last")
+        await eventually(lambda: got[-1] == b"last")
+        assert len(got) == 10

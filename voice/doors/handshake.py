@@ -1,15 +1,18 @@
-"""Who asks for a call of the Realtime door, and what is said to who may have none."""
+"""Who asks at a door, and what is said to who may not come in."""
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+import asyncio
+import math
+import time
+from collections.abc import Iterable, MutableMapping
 from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers
 
 from voice.admission import Caller
-from voice.auth import is_foreign_page, presented_key, tenant_of
+from voice.auth import caller_of, is_foreign_page, presented_key
 from voice.doors.refusals import Answer, answer_to
 from voice.house import House
 
@@ -34,24 +37,65 @@ def reads_only_events(scope: Scope) -> bool:
 
 
 def judge(house: House, scope: Scope) -> Caller | Answer:
-    """Who asks; or why there is no call for them, however much room there is. Refusals are
+    """Who asks for a call; or why there is none for them, however much room there is. Refusals are
     counted."""
-    headers, keys = Headers(scope=scope), house.config.keys
+    headers = Headers(scope=scope)
     offered = ",".join(headers.getlist("sec-websocket-protocol")).split(",")
-    tenant = tenant_of(presented_key(headers, map(str.strip, offered)), keys)
+    caller = _known(house, headers, map(str.strip, offered), for_call=True)
+    if isinstance(caller, Answer):
+        return counted(house, caller)
+    if asks_for_recording(scope) and not house.records.can_record:
+        told = "This server keeps no recordings: see journal.recordings."
+        return counted(house, Answer(400, "cannot_record", told), caller.tenant)
+    if not house.ready:
+        told = "The models are still loading."
+        return counted(house, Answer(503, "not_ready", told, retry_s=2), caller.tenant)
+    sessions = house.rates.of(caller).sessions
+    if sessions is not None and (wait_s := sessions.wait_s(_now())):
+        told = f"This key begins {sessions.size:.0f} sessions a minute at most."
+        return counted(house, _too_often(told, wait_s), caller.tenant)
+    return caller
+
+
+def judge_request(house: House, headers: Headers) -> Caller | Answer:
+    """Who makes a request of a REST door; or why it is refused. One that may be made counts
+    against what the key may do. Refusals are counted."""
+    caller = _known(house, headers, (), for_call=False)
+    if isinstance(caller, Answer):
+        return told_of(house, caller)
+    requests = house.rates.of(caller).requests
+    if requests is not None and not requests.take(_now()):
+        told = f"This key makes {requests.size:.0f} requests a minute at most."
+        return told_of(house, _too_often(told, requests.wait_s(_now())), caller.tenant)
+    return caller
+
+
+def _known(
+    house: House, headers: Headers, subprotocols: Iterable[str], *, for_call: bool
+) -> Caller | Answer:
+    """Whose key the request has: one of a tenant's, or, ``for_call``, one that was made for a
+    session."""
+    keys, given = house.config.keys, presented_key(headers, subprotocols)
     origins, keyless = house.config.server.allowed_origins, not any(keys.values())
     if is_foreign_page(headers, origins, keyless=keyless):
         told = "This page may not use this server: see allowed_origins."
-        return counted(house, Answer(403, "origin_not_allowed", told))
-    if tenant is None:
-        return counted(house, Answer(401, "invalid_api_key", "Incorrect API key provided."))
-    if asks_for_recording(scope) and not house.records.can_record:
-        told = "This server keeps no recordings: see journal.recordings."
-        return counted(house, Answer(400, "cannot_record", told), tenant)
-    if not house.ready:
-        told = "The models are still loading."
-        return counted(house, Answer(503, "not_ready", told, retry_s=2), tenant)
-    return Caller(tenant)
+        return Answer(403, "origin_not_allowed", told)
+    caller = caller_of(given, keys)
+    grant = house.client_secrets.find(given, time.time()) if for_call else None
+    if grant is not None:
+        return Caller(grant.tenant, key=grant.key, session=grant.session)
+    if caller is None:
+        return Answer(401, "invalid_api_key", "Incorrect API key provided.")
+    return caller
+
+
+def _too_often(told: str, wait_s: float) -> Answer:
+    retry_s = max(1, math.ceil(wait_s))
+    return Answer(429, "rate_limit_exceeded", f"{told} Try again in {retry_s} s.", retry_s)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def turn_away(house: House, scope: Scope) -> bytes | None:
@@ -70,7 +114,12 @@ def turn_away(house: House, scope: Scope) -> bytes | None:
 
 
 def counted(house: House, answer: Answer, tenant: str = "") -> Answer:
-    """The answer, once it is counted."""
+    """The answer to who wanted a call, once it is counted."""
     house.metrics.calls_opened.labels("refused").inc()
+    return told_of(house, answer, tenant)
+
+
+def told_of(house: House, answer: Answer, tenant: str = "") -> Answer:
+    """The answer to any request, once it is counted."""
     house.metrics.refusals.labels(answer.code, tenant).inc()
     return answer

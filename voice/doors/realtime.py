@@ -7,11 +7,13 @@ import itertools
 import logging
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 from uuid import uuid4
 
 from starlette.datastructures import Headers
 
+from engines.ports import Sighted
 from pipelines.conversation.call import Call, open_call
 from voice.admission import Caller
 from voice.doors.handshake import (
@@ -23,12 +25,15 @@ from voice.doors.handshake import (
     reads_only_events,
 )
 from voice.doors.outbox import Outbox, SlowClientError
+from voice.doors.ration import RationedLlm
+from voice.doors.realtime_asides import open_asides
 from voice.doors.realtime_listener import RealtimeListener
 from voice.doors.realtime_settings import call_settings, first_session
 from voice.doors.realtime_teller import RealtimeTeller
 from voice.doors.refusals import Answer, answer_to
 from voice.doors.voicing import rate_of
 from voice.house import House
+from voice.rates import Bucket
 from voice.reception import CallerGoneError, RefusedError
 from voice.socket import CallSocket
 from voice.wire.realtime_objects import RealtimeConversation
@@ -42,6 +47,12 @@ Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 SUBPROTOCOL: Final = "realtime"
 CLOSE_S: Final = 2.0
 """How long a client may take to answer a close; then the connection is dropped."""
+
+_BURST_S: Final = 4.0
+"""So much of what a client may send it may send at once: a minute and more of its speech."""
+
+_LARGE_BYTES: Final = 16 * 1024
+"""What is longer takes as long to read as two messages, or more."""
 
 _BUG, _TOO_SLOW, _TRY_AGAIN = 1011, 1008, 1013
 
@@ -67,8 +78,11 @@ class RealtimeDoor:
     ) -> Answer | None:
         """Serve a call; or say why there is none."""
         house = self._house
+        sessions = house.rates.of(caller).sessions
         try:
             async with house.reception.admit(caller, CallSocket.of(scope), receive):
+                if sessions is not None:
+                    sessions.spend(1, asyncio.get_running_loop().time())
                 await _accept(scope, send)
                 await self._serve(caller, scope, receive, send)
         except RefusedError as refused:
@@ -97,31 +111,37 @@ class RealtimeDoor:
         self, caller: Caller, scope: Scope, receive: Receive, socket: CallSocket
     ) -> None:
         house, new_id = self._house, _id_source()
-        session = first_session(query_of(scope), house.call_settings, house.model, new_id("sess"))
         base = house.call_settings
+        session = first_session(query_of(scope), base, house.model, new_id("sess"), caller.session)
         settings = call_settings(session, base)
         outbox, hung_up = Outbox(socket), asyncio.Event()
-        teller = RealtimeTeller(outbox, session, settings, new_id, hung_up.set)
+        ration = RationedLlm(house.engines.llm, house.rates.of(caller).requests)
+        teller = RealtimeTeller(outbox, session, settings, new_id, hung_up.set, ration)
         rate, asked = rate_of(session.audio.input.format), asks_for_recording(scope)
         with (
             house.records.keep(session.id, rate, settings.turns, record=asked) as kept,
             house.watched(session.id, caller.tenant, Headers(scope=scope)) as watching,
         ):
-            async with open_call(
-                house.engines,
-                settings,
-                teller,
-                rate=rate,
-                new_id=lambda: new_id("item"),
-                call_id=session.id,
-                observers=(*watching, *kept.observers),
-                recorder=kept.recorder,
-            ) as call:
+            async with (
+                open_call(
+                    replace(house.engines, llm=ration),
+                    settings,
+                    teller,
+                    rate=rate,
+                    new_id=lambda: new_id("item"),
+                    call_id=session.id,
+                    observers=(*watching, *kept.observers),
+                    recorder=kept.recorder,
+                ) as call,
+                open_asides(ration, house.engines.tts, new_id) as asides,
+            ):
                 teller.tell(SessionCreatedEvent(session=session))
                 conversation = RealtimeConversation(teller.conversation_id)
                 teller.tell(ConversationCreatedEvent(conversation=conversation))
-                listener = RealtimeListener(call, teller, base, new_id)
-                with house.knows(call), _connected(socket, call, listener, outbox):
+                sees = isinstance(house.engines.llm, Sighted) and house.engines.llm.sees_images
+                listener = RealtimeListener(call, teller, base, new_id, asides, sees_images=sees)
+                pace = house.config.server.messages_per_s
+                with house.knows(call), _connected(socket, call, listener, outbox, pace):
                     await _first_of(receive(), hung_up.wait())  # messages take the short cut
                     if hung_up.is_set():
                         await outbox.wait_empty(CLOSE_S)
@@ -129,12 +149,20 @@ class RealtimeDoor:
 
 @contextmanager
 def _connected(
-    socket: CallSocket, call: Call, listener: RealtimeListener, outbox: Outbox
+    socket: CallSocket,
+    call: Call,
+    listener: RealtimeListener,
+    outbox: Outbox,
+    messages_per_s: float,
 ) -> Iterator[None]:
     """Messages go straight from the parser to the call, and what waits goes straight out. Both
-    run between other calls' work: what they raise must reach this call, and no other."""
+    run between other calls' work: what they raise must reach this call, and no other. A client
+    that sends more than anyone speaks waits, so that others need not."""
+    bucket, now = Bucket(_BURST_S * messages_per_s, messages_per_s), socket.loop.time
 
     def take(message: bytes) -> None:
+        if wait_s := bucket.spend(1 + len(message) / _LARGE_BYTES, now()):
+            socket.hold(wait_s)
         try:
             listener.take(message)
         except Exception as bug:  # noqa: BLE001 - handed to the call, which raises it

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import binascii
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, Literal
 
-from engines.ports import ToolCall
+from engines.ports import Image, ToolCall
 from pipelines.conversation.dialogue import (
     AgentItem,
     CallerItem,
@@ -28,6 +30,13 @@ from voice.wire.realtime_objects import (
     RealtimeMessageItem,
 )
 
+_DETAILS: Final[Mapping[str, Literal["auto", "low", "high"]]] = {
+    "auto": "auto",
+    "low": "low",
+    "high": "high",
+}
+_PICTURES: Final = tuple(f"data:image/{kind};base64" for kind in ("png", "jpeg", "webp", "gif"))
+
 
 def to_wire(item: Item) -> RealtimeItem:
     """An item of the dialogue for the client to see. A cut reply shows what was heard."""
@@ -37,7 +46,7 @@ def to_wire(item: Item) -> RealtimeItem:
                 "system", [InputTextContent(item.text)], item.id, "completed"
             )
         case CallerItem():
-            return RealtimeMessageItem("user", [_caller_content(item)], item.id, "completed")
+            return RealtimeMessageItem("user", _caller_content(item), item.id, "completed")
         case AgentItem():
             return RealtimeMessageItem("assistant", agent_content(item), item.id, item.status)
         case ToolCallItem(call=call):
@@ -48,10 +57,14 @@ def to_wire(item: Item) -> RealtimeItem:
             return RealtimeFunctionCallOutputItem(item.call_id, item.output, item.id, "completed")
 
 
-def _caller_content(item: CallerItem) -> RealtimeContent:
+def _caller_content(item: CallerItem) -> list[RealtimeContent]:
     if item.spoken:
-        return InputAudioContent(transcript=item.text)
-    return InputTextContent(item.text or "")
+        return [InputAudioContent(transcript=item.text)]
+    texts = [InputTextContent(item.text or "")] if item.text or not item.images else []
+    return [
+        *texts,
+        *(InputImageContent(image.url, _DETAILS[image.detail]) for image in item.images),
+    ]
 
 
 def agent_content(item: AgentItem) -> list[RealtimeContent]:
@@ -63,8 +76,15 @@ def agent_content(item: AgentItem) -> list[RealtimeContent]:
     return [OutputTextContent(item.heard_text)]
 
 
-def from_wire(item: RealtimeItem, new_id: Callable[[], str]) -> Item:
-    """A client's item for the dialogue. Raises WireError for what a call cannot take in."""
+def from_wire(
+    item: RealtimeItem,
+    new_id: Callable[[], str],
+    path: str = "item",
+    *,
+    sees_images: bool = False,
+) -> Item:
+    """A client's item for the dialogue; ``path`` is where it stands in the client's event,
+    ``sees_images`` what the model can do. Raises WireError for what a call cannot take in."""
     item_id = item.id or new_id()
     match item:
         case RealtimeFunctionCallItem():
@@ -73,25 +93,58 @@ def from_wire(item: RealtimeItem, new_id: Callable[[], str]) -> Item:
         case RealtimeFunctionCallOutputItem():
             return ToolResultItem(item_id, item.call_id, item.output)
         case RealtimeMessageItem(role="system"):
-            return SystemItem(item_id, _text_of(item))
+            return SystemItem(item_id, _text_of(item, path))
         case RealtimeMessageItem(role="assistant"):
-            return AgentItem(item_id, [Span(_text_of(item), 0.0, 0.0)], status="completed")
+            return AgentItem(item_id, [Span(_text_of(item, path), 0.0, 0.0)], status="completed")
         case _:
-            return CallerItem(item_id, _text_of(item))
+            images = tuple(_images_of(item, path, sees_images=sees_images))
+            return CallerItem(item_id, _text_of(item, path), images=images)
 
 
-def _text_of(item: RealtimeMessageItem) -> str:
+def _images_of(item: RealtimeMessageItem, path: str, *, sees_images: bool) -> Iterator[Image]:
+    """The pictures of a message. Nothing is fetched from anywhere: they come with it."""
+    for place, content in enumerate(item.content):
+        if not isinstance(content, InputImageContent):
+            continue
+        param = f"{path}.content[{place}].image_url"
+        if not sees_images:
+            raise WireError(
+                "invalid_value",
+                "The language model of this server cannot see: images are not supported.",
+                param,
+            )
+        _check_picture(content.image_url, param)
+        yield Image(content.image_url, content.detail or "auto")
+
+
+def _check_picture(url: str, param: str) -> None:
+    head, _, data = url.partition(",")
+    if head not in _PICTURES:
+        raise WireError(
+            "invalid_value",
+            f"An image is a data URL that begins with {', '.join(_PICTURES)}.",
+            param,
+        )
+    try:
+        binascii.a2b_base64(data, strict_mode=True)
+    except ValueError as error:  # binascii.Error is one
+        raise WireError(
+            "invalid_value", f"The image is not valid base64: {error}.", param
+        ) from error
+
+
+def _text_of(item: RealtimeMessageItem, path: str) -> str:
     """The words of all parts. Audio is taken by its transcript: it is not transcribed here."""
     texts = []
     for place, content in enumerate(item.content):
-        param = f"item.content[{place}]"
+        param = f"{path}.content[{place}]"
         match content:
             case InputTextContent() | OutputTextContent():
                 texts.append(content.text)
             case InputAudioContent(transcript=str(text)) | OutputAudioContent(transcript=str(text)):
                 texts.append(text)
             case InputImageContent():
-                raise WireError("invalid_value", "Images are not supported.", param)
+                continue
             case _:
                 raise WireError(
                     "invalid_value",

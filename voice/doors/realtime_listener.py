@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from engines.vad.ears import BacklogError
@@ -10,9 +12,11 @@ from pipelines.conversation.call import MOST_UNDETECTED_MS, Call
 from pipelines.conversation.dialogue import (
     AgentItem,
     DuplicateItemError,
+    Item,
     UnknownItemError,
 )
 from pipelines.conversation.ports import CallSettings
+from voice.doors.realtime_asides import Asides, messages_for
 from voice.doors.realtime_items import from_wire, to_wire
 from voice.doors.realtime_settings import call_settings, response_settings
 from voice.doors.realtime_teller import Asked, RealtimeTeller
@@ -33,6 +37,7 @@ from voice.wire.realtime_client import (
     SessionUpdateEvent,
 )
 from voice.wire.realtime_errors import WireError
+from voice.wire.realtime_objects import RealtimeItem, RealtimeResponseCreateParams
 from voice.wire.realtime_server import (
     ConversationItemAdded,
     ConversationItemDeletedEvent,
@@ -57,13 +62,22 @@ class RealtimeListener:
         teller: RealtimeTeller,
         base: CallSettings,
         new_id: Callable[[str], str],
+        asides: Asides,
+        *,
+        sees_images: bool = False,
     ) -> None:
         self._call = call
+        self._asides = asides
         self._teller = teller
         self._base = base
         self._new_id = new_id
         self._format = teller.session.audio.input.format
         self._overflowed = False
+        self._sees_images = sees_images
+
+    def _from_wire(self, item: RealtimeItem, path: str) -> Item:
+        new_id = partial(self._new_id, "item")
+        return from_wire(item, new_id, path, sees_images=self._sees_images)
 
     def take(self, message: str | bytes) -> None:
         """Do what one message asks for."""
@@ -123,7 +137,7 @@ class RealtimeListener:
     # --- the conversation ---------------------------------------------------------------
 
     def _create_item(self, event: ConversationItemCreateEvent) -> None:
-        item = from_wire(event.item, lambda: self._new_id("item"))
+        item = self._from_wire(event.item, "item")
         try:
             previous = self._call.dialogue.add(item, event.previous_item_id)
         except DuplicateItemError as error:
@@ -178,6 +192,9 @@ class RealtimeListener:
         params = event.response
         if not isinstance(self._teller.session, RealtimeSession):
             raise WireError("invalid_value", "A transcription session has no responses.", "type")
+        if params is not None and params.conversation == "none":
+            self._create_aside(params)
+            return
         if self._call.replying:
             raise WireError(
                 "conversation_already_has_active_response",
@@ -185,18 +202,22 @@ class RealtimeListener:
                 f" {self._teller.response_id}. Wait until the response is finished before"
                 " creating a new one.",
             )
-        if params is not None and (params.conversation == "none" or params.input is not None):
-            raise WireError(
-                "invalid_value",
-                "Responses outside the conversation are not supported: leave out 'conversation'"
-                " and 'input'.",
-                "response.conversation" if params.conversation == "none" else "response.input",
-            )
         settings = response_settings(self._teller.settings, params)
+        if params is not None and params.input is not None:
+            context = messages_for(params, settings, self._call, self._from_wire)
+            settings = replace(settings, context=context)
         self._teller.asked = Asked(settings, params.metadata if params else None)
         self._call.request_reply(settings)
 
+    def _create_aside(self, params: RealtimeResponseCreateParams) -> None:
+        settings = response_settings(self._teller.settings, params)
+        messages = messages_for(params, settings, self._call, self._from_wire)
+        response = self._teller.aside(Asked(settings, params.metadata))
+        self._asides.start(response, settings, messages, self._call.id)
+
     def _cancel_response(self, event: ResponseCancelEvent) -> None:
+        if self._asides.cancel(event.response_id):
+            return
         active = self._teller.response_id
         known = active is not None or self._call.replying
         if not known or event.response_id not in (None, active):

@@ -23,6 +23,7 @@ from voice.wire.realtime_objects import (
     RealtimeItem,
     RealtimeMessageItem,
     RealtimeOutputTokenDetails,
+    RealtimeRateLimit,
     RealtimeResponse,
     RealtimeResponseError,
     RealtimeResponseStatus,
@@ -58,15 +59,17 @@ _PART: Final = 0
 @dataclass(slots=True)
 class Response:
     """One response on its way. ``tell`` sends an event; audio goes by ``tell_audio``, so that
-    it can be taken back while it is unsent."""
+    it can be taken back while it is unsent. One without a conversation has no items in it.
+    ``limits`` gives what there is to tell of the key's limits."""
 
     id: str
-    conversation_id: str
+    conversation_id: str | None
     settings: CallSettings
     metadata: dict[str, str] | None
     voice: VoiceEncoder
     tell: Callable[[ServerEvent], None]
     tell_audio: Callable[[ServerEvent], None]
+    limits: Callable[[], list[RealtimeRateLimit]] = list
     _items: list[RealtimeItem] = field(default_factory=list)
     _message: AgentItem | None = None
     _message_index: int = 0
@@ -168,15 +171,17 @@ class Response:
         self.tell(
             ResponseOutputItemAddedEvent(response_id=self.id, output_index=index, item=_begun(item))
         )
-        self.tell(ConversationItemAdded(item=_begun(item), previous_item_id=previous_id))
+        if self.conversation_id is not None:
+            self.tell(ConversationItemAdded(item=_begun(item), previous_item_id=previous_id))
 
     def _finish_item(self, index: int, item: RealtimeItem, previous_id: str | None) -> None:
-        self.tell(ConversationItemDone(item=item, previous_item_id=previous_id))
+        if self.conversation_id is not None:
+            self.tell(ConversationItemDone(item=item, previous_item_id=previous_id))
         self.tell(ResponseOutputItemDoneEvent(response_id=self.id, output_index=index, item=item))
 
     def _done(self, status: Status, details: RealtimeResponseStatus, usage: Usage) -> None:
         self.tell(ResponseDoneEvent(response=self._object(status, details, usage)))
-        self.tell(RateLimitsUpdatedEvent(rate_limits=[]))
+        self.tell(RateLimitsUpdatedEvent(rate_limits=self.limits()))
 
     def _object(
         self,

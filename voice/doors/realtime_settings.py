@@ -8,6 +8,8 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
+from msgspec import structs
+
 from engines.ports import Tool
 from pipelines.conversation.patience import Profile
 from pipelines.conversation.ports import CallSettings
@@ -43,13 +45,20 @@ _PROFILES: Final[dict[str, Profile]] = {
 
 
 def first_session(
-    query: Mapping[str, Sequence[str]], base: CallSettings, model: str, session_id: str
+    query: Mapping[str, Sequence[str]],
+    base: CallSettings,
+    model: str,
+    session_id: str,
+    granted: Session | None = None,
 ) -> Session:
     """The session that a connection begins with; ``query`` is its URL's, ``model`` our own name.
+    ``granted`` is that of a key that was made for it, and goes before what the URL says.
 
     Clients ask for models that only OpenAI has; they get what the server runs, under the name
     that they asked for.
     """
+    if granted is not None:
+        return structs.replace(granted, id=session_id)
     asked = next(iter(query.get("model", ())), model)
     if asked != model:
         _log_other_model(asked, model)

@@ -10,6 +10,7 @@ from pipelines.conversation.dialogue import AgentItem, CallerItem, ToolCallItem
 from pipelines.conversation.events import ReplyAudio, ReplyFinished, ReplyText, StopReason
 from pipelines.conversation.ports import CallSettings
 from voice.doors.outbox import Outbox
+from voice.doors.ration import RationedLlm
 from voice.doors.realtime_items import to_wire
 from voice.doors.realtime_replies import Response
 from voice.doors.voicing import VoiceEncoder
@@ -51,6 +52,7 @@ class RealtimeTeller:
         settings: CallSettings,
         new_id: Callable[[str], str],
         hang_up: Callable[[], None],
+        ration: RationedLlm | None = None,
     ) -> None:
         self.session = session
         self.conversation_id = new_id("conv")
@@ -59,6 +61,7 @@ class RealtimeTeller:
         self._outbox = outbox
         self._new_id = new_id
         self._hang_up = hang_up
+        self._ration = ration
         self._detected: str | None = None
         self._shown: tuple[str, list[str]] | None = None
         self._response: Response | None = None
@@ -151,18 +154,30 @@ class RealtimeTeller:
         if epoch != self._asked_last[0]:  # what goes on is what was asked for before
             self._asked_last = epoch, self.asked or Asked(self.settings, None)
             self.asked = None
-        asked = self._asked_last[1]
+            if self._ration is not None:
+                self._ration.begin_reply()
+        asked, tell_audio = self._asked_last[1], partial(self._tell_audio, epoch)
+        self._response = self._response_to(asked, self.conversation_id, tell_audio)
+        self._response.start()
+
+    def aside(self, asked: Asked) -> Response:
+        """A response that is no part of the conversation."""
+        return self._response_to(asked, None, self.tell)
+
+    def _response_to(
+        self, asked: Asked, conversation: str | None, tell_audio: Callable[[ServerEvent], None]
+    ) -> Response:
         audio = self.session.audio.output if isinstance(self.session, RealtimeSession) else None
-        self._response = Response(
+        return Response(
             self._new_id("resp"),
-            self.conversation_id,
+            conversation,
             asked.settings,
             asked.metadata,
             VoiceEncoder(audio.format if audio else self.session.audio.input.format),
             self.tell,
-            partial(self._tell_audio, epoch),
+            tell_audio,
+            self._ration.limits if self._ration is not None else list,
         )
-        self._response.start()
 
     def reply_began_item(self, item: AgentItem, previous_id: str | None) -> None:
         if self._response is not None:

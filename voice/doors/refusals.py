@@ -19,13 +19,15 @@ POSITION_HEADER: Final = "X-Queue-Position"
 @dataclass(frozen=True, slots=True)
 class Answer:
     """An error of OpenAI's shape. ``retry_s``: when to try again; ``position``: the caller's
-    place among those who wait, 0 where it is no matter of waiting."""
+    place among those who wait, 0 where it is no matter of waiting; ``param``: what of the request
+    is wrong."""
 
     status: int
     code: str
     message: str
     retry_s: int | None = None
     position: int = 0
+    param: str | None = None
 
     @property
     def type(self) -> str:
@@ -37,7 +39,7 @@ class Answer:
         error: dict[str, object] = {
             "message": self.message,
             "type": self.type,
-            "param": None,
+            "param": self.param,
             "code": self.code,
         }
         headers = {}

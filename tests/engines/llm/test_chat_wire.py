@@ -8,6 +8,7 @@ from engines.llm.chat_wire import AnswerReader, request_body, stream_error, upst
 from engines.ports import (
     ChatRequest,
     EngineError,
+    Image,
     Message,
     TextDelta,
     Tool,
@@ -197,3 +198,27 @@ def test_an_error_inside_a_stream_says_what_the_endpoint_said():
 )
 def test_the_upstream_message_is_found(body, said):
     assert upstream_message(body) == said
+
+
+def test_pictures_are_parts_of_a_message():
+    pictures = (Image("data:image/png;base64,AA==", "low"), Image("data:image/png;base64,AQ=="))
+    request = ChatRequest((Message("user", "What?", images=pictures),))
+    assert body_of(request)["messages"] == [
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "What?"},
+                {
+                    "type": "image_url",
+                    "image_url": {"url": "data:image/png;base64,AA==", "detail": "low"},
+                },
+                {
+                    "type": "image_url",
+                    "image_url": {"url": "data:image/png;base64,AQ==", "detail": "auto"},
+                },
+            ],
+        }
+    ]
+    silent = ChatRequest((Message("user", "", images=pictures[:1]),))
+    (message,) = body_of(silent)["messages"]
+    assert [part["type"] for part in message["content"]] == ["image_url"]

@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engines.audio import Mark
-from engines.ports import Message, ToolCall
+from engines.ports import Image, Message, ToolCall
 from pipelines.conversation.dialogue import (
+    IMAGE_CHARACTERS,
     MOST_CHARACTERS,
     MOST_ITEMS,
     NO_RESULT,
@@ -383,3 +384,23 @@ def test_what_no_client_knows_of_stands_before_nothing_it_is_told_of() -> None:
     dialogue.append(ToolResultItem("c", "call_1", "done", own=True))
     assert dialogue.append(CallerItem("d", "bye")) == "a"
     assert dialogue.append(CallerItem("e", "bye")) == "d"
+
+
+def test_pictures_are_read_with_their_words_or_alone() -> None:
+    picture = Image("data:image/png;base64,AAAA")
+    dialogue = dialogue_of(
+        CallerItem("1", "What is this?", images=(picture,)), CallerItem("2", images=(picture,))
+    )
+    assert dialogue.messages() == (
+        Message("user", "What is this?", images=(picture,)),
+        Message("user", "", images=(picture,)),
+    )
+
+
+def test_a_picture_outlives_what_as_long_a_text_would_not() -> None:
+    picture = Image("x" * MOST_CHARACTERS)
+    dialogue = dialogue_of(CallerItem("old", "x"), CallerItem("1", images=(picture,)))
+    assert ids(dialogue) == ["old", "1"]
+    for number in range(2, IMAGE_CHARACTERS + 2):
+        dialogue.add(CallerItem(str(number), images=(picture,)))
+    assert len(dialogue) == IMAGE_CHARACTERS

@@ -17,6 +17,7 @@ from engines.ports import (
     ChatRequest,
     Delta,
     EngineError,
+    Image,
     Message,
     Priority,
     TextDelta,
@@ -38,6 +39,7 @@ from pipelines.conversation.memory import (
     KEPT_TURNS,
     MOST_NOTES_TOKENS,
     PATIENCE_S,
+    TOKENS_PER_IMAGE,
     Memory,
     fitted,
     oldest,
@@ -89,6 +91,8 @@ def test_calls_and_tools_count() -> None:
     plain = Message("assistant", "hm")
     calling = replace(plain, tool_calls=(ToolCall("1", "look_up", '{"name": "Anna"}'),))
     assert tokens_of([calling]) > tokens_of([plain]) > 0
+    pictured = replace(plain, images=(Image("data:image/png;base64,AAAA"),))
+    assert tokens_of([pictured]) == tokens_of([plain]) + TOKENS_PER_IMAGE
     schema = {"type": "object", "properties": {"name": {"type": "string"}}}
     tool = Tool("look_up", "Finds a customer.", schema)
     assert tokens_of_tools([tool]) > tokens_of_tools([replace(tool, parameters={})]) > 5

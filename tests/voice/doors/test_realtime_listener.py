@@ -296,13 +296,13 @@ async def test_a_cut_beyond_the_end_is_no_cut(serve: Any) -> None:
         ('{"type":"session.update"}', "missing_required_parameter", "session", None),
         ('{"type":"conversation.item.create","item":{"type":"message","role":"user","content":'
          '[{"type":"input_image","image_url":"data:"}]},"event_id":"e"}', "invalid_value",
-         "item.content[0]", "e"),
+         "item.content[0].image_url", "e"),
         ('{"type":"conversation.item.create","item":{"type":"message","role":"user","content":'
          '[{"type":"input_audio","audio":"AAAA"}]}}', "invalid_value", "item.content[0]", None),
-        ('{"type":"response.create","response":{"conversation":"none"},"event_id":"e"}',
-         "invalid_value", "response.conversation", "e"),
-        ('{"type":"response.create","response":{"input":[]}}', "invalid_value", "response.input",
-         None),
+        ('{"type":"response.create","response":{"input":[{"type":"item_reference","id":"x"}]}}',
+         "item_reference_invalid_item_id", "response.input[0].id", None),
+        ('{"type":"response.create","response":{"input":[],"instructions":""},"event_id":"e"}',
+         "invalid_value", "response.input", "e"),
         ('{"type":"output_audio_buffer.clear","event_id":"e"}', "invalid_value", "type", "e"),
         ('{"type":"conversation.item.truncate","item_id":"x","content_index":0,'
          '"audio_end_ms":-5}', "invalid_value", "audio_end_ms", None),
