@@ -25,6 +25,7 @@ from voice.config_files import ConfigError as ConfigError
 from voice.config_files import Faults as Faults
 from voice.config_files import read
 from voice.ladder import OverloadSettings
+from voice.phone_settings import PhoneSettings
 from voice.traces import TraceSettings
 
 T = TypeVar("T")
@@ -140,6 +141,7 @@ class Config:
     traces: TraceSettings = field(default_factory=TraceSettings)
     admission: AdmissionSettings = field(default_factory=AdmissionSettings)
     overload: OverloadSettings = field(default_factory=OverloadSettings)
+    phone: PhoneSettings = field(default_factory=PhoneSettings)
     tenants: Mapping[str, TenantSettings] = field(default_factory=dict)
     models_dir: str | None = None
 
@@ -148,6 +150,8 @@ class Config:
         included: the rest of them is in another."""
         if fault := fault_of_shares(self.admission, self.tenants) or fault_of_keys(self.keys):
             raise ConfigError(fault)
+        if self.phone.tenant not in self.keys:
+            raise ConfigError(f"phone.tenant: there is no tenant {self.phone.tenant!r}")
 
     @property
     def keys(self) -> Mapping[str, tuple[str, ...]]:

@@ -102,6 +102,11 @@ class Metrics:
         self.barge_in = self._seconds(
             "barge_in_stop", "From the caller's first sound over a reply to the reply's silence"
         )
+        self.phone_lateness = self._seconds(
+            "phone_lateness",
+            "How much later than planned a phone leg was given its next audio",
+            buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5),
+        )
         self.loop_lag = self._seconds(
             "loop_lag",
             "How late the event loop runs what is due",

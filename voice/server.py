@@ -8,7 +8,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from types import FrameType
 from typing import Final
@@ -21,9 +21,12 @@ from engines.ports import EngineError
 from voice.app import open_house, warm_up
 from voice.auth import is_loopback
 from voice.config import Config, ConfigError
+from voice.doors.audiosocket import audiosocket_listener, serve_audiosocket
 from voice.doors.client_secrets import PATH as SECRETS_PATH
 from voice.doors.client_secrets import client_secrets
 from voice.doors.handshake import PATH, turn_away
+from voice.doors.phone import PATHS as PHONE_PATHS
+from voice.doors.phone import PhoneDoor
 from voice.doors.realtime import RealtimeDoor
 from voice.doors.rest import routes
 from voice.house import House
@@ -68,8 +71,9 @@ class DrainingServer(uvicorn.Server):
 def make_app(house: House) -> Starlette:
     """All doors of this house."""
     realtime = WebSocketRoute(PATH, RealtimeDoor(house))
+    phones = [WebSocketRoute(path, PhoneDoor(house)) for path in PHONE_PATHS]
     secrets = Route(SECRETS_PATH, client_secrets(house), methods=["POST"])
-    return Starlette(routes=[realtime, secrets, *routes(house)])
+    return Starlette(routes=[realtime, secrets, *phones, *routes(house)])
 
 
 async def serve(config: Config, told: Callable[[str], None]) -> None:
@@ -83,6 +87,8 @@ async def serve(config: Config, told: Callable[[str], None]) -> None:
     with ExitStack() as last:
         async with open_house(config) as house:  # before the port, which may be right another day
             listener = last.enter_context(listen(config))
+            phones = audiosocket_listener(config.phone)
+            last.enter_context(phones or nullcontext())
             url = _url(listener)  # asked now: the socket may be closed before the models are warm
             last.enter_context(_terminated_last())
             server = DrainingServer(_uvicorn_config(house), house)
@@ -94,6 +100,8 @@ async def serve(config: Config, told: Callable[[str], None]) -> None:
                         tasks.create_task(watch_cpu(house.meter)),
                         tasks.create_task(_get_ready(house, url, told)),
                     ]
+                    if phones is not None:
+                        aside.append(tasks.create_task(serve_audiosocket(house, phones)))
                     await server.serve(sockets=[listener])
                     for task in aside:
                         task.cancel()

@@ -136,6 +136,8 @@ class CallSocket(WebSocketsSansIOProtocol):
     """
 
     on_message: Callable[[bytes], None] | None = None
+    on_binary: Callable[[bytes], None] | None = None
+    """Is given binary messages in its place, where somebody tells them apart."""
     on_writable: Callable[[], None] | None = None
     heard_at = 0.0
     """When anything last came from the client, the answer to a ping included; loop seconds."""
@@ -153,12 +155,24 @@ class CallSocket(WebSocketsSansIOProtocol):
         """The transport has room, and the client is there."""
         return self.writable.is_set() and self.conn.state is State.OPEN
 
+    @property
+    def unsent(self) -> int:
+        """Bytes that the transport keeps."""
+        return self.transport.get_write_buffer_size()
+
     def write_text(self, message: bytes) -> None:
         """Send a text message now; ``message`` is UTF-8. Of no effect on a closed connection, nor
         on one that the client is closing: messages may stand right before its close."""
+        self._write(self.conn.send_text, message)
+
+    def write_binary(self, message: bytes) -> None:
+        """Send a binary message now, in the same way."""
+        self._write(self.conn.send_binary, message)
+
+    def _write(self, send: Callable[[bytes], None], message: bytes) -> None:
         if self.conn.state is not State.OPEN or self.transport.is_closing():
             return
-        self.conn.send_text(message)
+        send(message)
         self.transport.write(b"".join(self.conn.data_to_send()))
 
     def hold(self, seconds: float) -> None:
@@ -253,7 +267,10 @@ class CallSocket(WebSocketsSansIOProtocol):
             super().send_receive_event_to_app()
             return
         frames, self.frames = self.frames, []
-        self.on_message(frames[0] if len(frames) == 1 else b"".join(frames))
+        is_text = self.curr_msg_data_type == "text" or self.on_binary is None
+        take = self.on_message if is_text else self.on_binary
+        assert take is not None, "one that is not there is never chosen"
+        take(frames[0] if len(frames) == 1 else b"".join(frames))
 
     def resume_writing(self) -> None:
         super().resume_writing()

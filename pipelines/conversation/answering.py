@@ -134,12 +134,15 @@ class Answering:
         self._requested = True
         self._tools_out = self._asked_after = False
 
-    def cancel(self, now: int) -> None:
-        """The client wants the reply stopped; what is owed to the caller's words stays owed."""
+    def cancel(self, now: int, sounding: bool = False) -> None:
+        """The client wants the reply stopped, also if it is merely ``sounding`` still; what is owed
+        to the caller's words stays owed."""
         self.stir(now)
         self._requested = False
         reply = self._reply
-        if reply is not None and reply.state is not _State.HELD and self.busy:
+        if reply is None or reply.state is _State.HELD:
+            return
+        if self.busy or (sounding and self.sounds(now)):
             self._stop(reply, "client_cancelled")
 
     def owe(self) -> None:

@@ -179,10 +179,10 @@ class Call:
         self._next_reply = settings
         self._happen(ReplyRequested())
 
-    def cancel_reply(self) -> None:
-        """Stop the reply that is under way, or was asked for."""
+    def cancel_reply(self, *, sounding: bool = False) -> None:
+        """Stop the reply that is under way, was asked for, or is only ``sounding`` still."""
         self._next_reply = None
-        self._happen(ReplyCancelled())
+        self._happen(ReplyCancelled(sounding))
 
     def crash(self, bug: Exception) -> None:
         """End the call with this exception, wherever it was caught."""

@@ -109,7 +109,10 @@ class ReplyRequested:
 
 @dataclass(frozen=True, slots=True)
 class ReplyCancelled:
-    """The client wants the reply stopped."""
+    """The client wants the reply stopped; ``sounding``: also one that is all made and still
+    heard."""
+
+    sounding: bool = False
 
 
 @dataclass(frozen=True, slots=True)

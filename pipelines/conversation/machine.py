@@ -387,7 +387,7 @@ _ON_EVENT: dict[type[Any], Callable[[TurnMachine, Any, int], None]] = {
     TranscriptArrived: TurnMachine._on_transcript,
     TranscriptFailed: TurnMachine._on_transcript_failed,
     EndJudged: TurnMachine._on_judged,
-    ReplyCancelled: lambda machine, _, now: machine._answering.cancel(now),
+    ReplyCancelled: lambda machine, event, now: machine._answering.cancel(now, event.sounding),
     ReplyRequested: lambda machine, _, __: machine._answering.request(),
     ReplySounded: lambda machine, event, _: machine._answering.sounded(event.epoch),
     ReplyEnded: lambda machine, event, now: machine._answering.ended(

@@ -101,7 +101,8 @@ class Speaker:
     def start(self, epoch: int, settings: CallSettings) -> None:
         """Answer the dialogue as it stands."""
         self._door.reply_started(epoch)
-        self._begin(epoch, settings, self._engines.llm)
+        llm = Recital(settings.words) if settings.words else self._engines.llm
+        self._begin(epoch, settings, llm)
 
     def say(self, epoch: int, settings: CallSettings, line: Line) -> None:
         """Say something that needs no model."""

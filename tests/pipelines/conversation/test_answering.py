@@ -170,6 +170,32 @@ def test_a_call_ends_on_request_once_all_is_heard_unless_the_caller_has_words() 
     assert commands[1:] == [HangUp()]
 
 
+def test_what_is_all_made_and_still_heard_is_cancelled_only_where_that_is_meant() -> None:
+    agent, commands = answering()
+    agent.request()
+    go_on(agent)
+    agent.sounded(1)
+    agent.ended(1, heard_at=3_000)
+    agent.cancel(1_000)
+    assert commands == [StartReply(1)]
+    agent.cancel(1_000, sounding=True)
+    assert commands[1:] == [StopReply(1, "client_cancelled")]
+    agent.cancel(1_100, sounding=True)
+    agent.prepare("hello")
+    agent.cancel(1_200, sounding=True)
+    assert commands[2:] == [PrepareReply(2, "hello")]
+
+
+def test_what_has_been_heard_is_not_cancelled() -> None:
+    agent, commands = answering()
+    agent.request()
+    go_on(agent)
+    agent.sounded(1)
+    agent.ended(1, heard_at=3_000)
+    agent.cancel(3_000, sounding=True)
+    assert commands == [StartReply(1)]
+
+
 def test_a_client_cancels_what_was_asked_for_what_is_out_and_what_is_paused() -> None:
     agent, commands = answering()
     agent.request()

@@ -167,6 +167,7 @@ class AnyCall(RuleBasedStateMachine):
             [
                 events.ReplyRequested(),
                 events.ReplyCancelled(),
+                events.ReplyCancelled(sounding=True),
                 events.AudioCommitted(),
                 events.AudioCleared(),
                 events.HangUpRequested(),

@@ -1,0 +1,121 @@
+"""AudioSocket over a real connection: a call, its end from both sides, and who may come."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+import pytest
+
+from voice.doors import audiosocket
+from voice.doors.audiosocket import audiosocket_listener, serve_audiosocket
+from voice.phone_settings import PhoneSettings
+
+SILENT = "phone.greeting="
+
+
+def frame(kind: int, payload: bytes = b"") -> bytes:
+    return bytes([kind]) + len(payload).to_bytes(2, "big") + payload
+
+
+def audio(milliseconds: int = 20, level: int = 0) -> bytes:
+    return frame(0x10, np.full(8 * milliseconds, level, "<i2").tobytes())
+
+
+@asynccontextmanager
+async def listening(house: Any) -> AsyncIterator[int]:
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    serving = asyncio.create_task(serve_audiosocket(house, listener))
+    try:
+        yield port
+    finally:
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
+
+
+async def call(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(frame(0x01, uuid4().bytes) + audio())
+    return reader, writer
+
+
+async def next_frame(reader: asyncio.StreamReader) -> tuple[int, bytes]:
+    async with asyncio.timeout(10):
+        head = await reader.readexactly(3)
+        return head[0], await reader.readexactly(int.from_bytes(head[1:], "big"))
+
+
+async def test_a_call_is_greeted_and_answered_frame_by_frame(serve: Any) -> None:
+    server = await serve("phone.greeting=Hello there.")
+    async with listening(server.house) as port:
+        reader, writer = await call(port)
+        kind, sound = await next_frame(reader)
+        assert (kind, len(sound)) == (0x10, 320)
+        assert server.house.calls == 1
+        writer.write(frame(0x00))
+        async with asyncio.timeout(10):
+            await reader.read()
+        writer.close()
+        await server.is_empty()
+
+
+async def test_a_line_that_is_lost_frees_its_place(serve: Any) -> None:
+    server = await serve("phone.greeting=Hello there.")
+    async with listening(server.house) as port:
+        reader, writer = await call(port)
+        await next_frame(reader)
+        writer.transport.abort()
+        await server.is_empty()
+
+
+async def test_the_end_of_the_server_hangs_up(serve: Any) -> None:
+    server = await serve("phone.greeting=Hello there.")
+    async with listening(server.house) as port:
+        reader, writer = await call(port)
+        await next_frame(reader)
+    kinds = [0x10]
+    while kinds[-1] == 0x10:
+        kinds.append((await next_frame(reader))[0])
+    assert kinds[-1] == 0x00
+    assert await reader.read() == b""
+    writer.close()
+    await server.is_empty()
+
+
+@pytest.mark.parametrize("said", [frame(0x42, b"x"), b"GET / HTTP/1.1\r\n\r\n", frame(0x00), b""])
+async def test_what_is_no_call_is_hung_up_on(
+    serve: Any, said: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audiosocket, "START_S", 0.05)
+    server = await serve(SILENT)
+    async with listening(server.house) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(said)
+        async with asyncio.timeout(10):
+            await reader.read()
+        writer.close()
+    assert server.house.calls == 0
+
+
+async def test_who_comes_from_elsewhere_is_dropped(serve: Any) -> None:
+    server = await serve(SILENT, "phone.audiosocket_from=10.0.0.0/8")
+    async with listening(server.house) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        async with asyncio.timeout(10):
+            with suppress(ConnectionResetError):
+                assert await reader.read() == b""
+        writer.close()
+
+
+def test_nobody_listens_unless_there_is_a_port() -> None:
+    assert audiosocket_listener(PhoneSettings()) is None
+    listener = audiosocket_listener(PhoneSettings(audiosocket_port=0))
+    assert listener is not None
+    with listener:
+        port = listener.getsockname()[1]
+        with pytest.raises(OSError, match=r"for AudioSocket.*phone.audiosocket_port"):
+            audiosocket_listener(PhoneSettings(audiosocket_port=port))

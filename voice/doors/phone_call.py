@@ -1,0 +1,214 @@
+"""A call that came in by phone: what is heard goes in, what is said goes out, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+from uuid import uuid4
+
+from engines.audio import Pcm
+from engines.vad.ears import BacklogError
+from pipelines.conversation.call import Call, open_call
+from pipelines.conversation.dialogue import AgentItem, CallerItem, ToolCallItem
+from pipelines.conversation.events import ReplyAudio, ReplyFinished, ReplyText, StopReason
+from voice.admission import Caller
+from voice.busy import busy_tone
+from voice.doors.phone_keypad import typed_words
+from voice.doors.phone_leg import Leg
+from voice.house import House
+from voice.reception import CallerGoneError, RefusedError
+from voice.wire.phone import LegStarted
+
+logger = logging.getLogger(__name__)
+
+LAST_WORD_S: Final = 1.0
+"""How long who was told that this is the end may take to close the line."""
+
+RUNG: Final = "[the caller has just been put through]"
+"""What a model that greets is told: many want something of a user to answer."""
+
+
+class PhoneCall:
+    """Tells a leg what its call says, and the call what the leg hears; implements
+    ``pipelines.conversation.ports.Door`` and ``voice.doors.phone_leg.Ear``."""
+
+    def __init__(self, leg: Leg, new_id: Callable[[], str], *, digits_interrupt: bool) -> None:
+        self.call: Call | None = None
+        self.over = asyncio.Event()
+        self._leg = leg
+        self._new_id = new_id
+        self._digits_interrupt = digits_interrupt
+        self._epoch = 0
+        self._rate = 0
+
+    def open(self, call: Call, rate: int) -> None:
+        """The call is there; audio comes at this rate."""
+        self.call, self._rate = call, rate
+        self._leg.ear = self
+
+    def greet(self, words: str, *, by_model: bool) -> None:
+        """Speak first: these words, or what the model says; nothing where there is neither."""
+        assert self.call is not None, "the call is open"
+        if by_model:
+            self._say(RUNG)
+        elif words:
+            self.call.request_reply(replace(self.call.settings, words=words))
+
+    # --- what the leg hears -------------------------------------------------------------
+
+    def heard(self, pcm: Pcm) -> None:
+        if self.call is None:
+            return
+        if pcm.rate != self._rate:
+            self._rate = pcm.rate
+            self.call.set_rate(pcm.rate)
+        try:
+            self.call.hear(pcm.samples)
+        except BacklogError as error:
+            self._leg.misbehaved = True
+            self._leg.end(str(error))
+
+    def pressed(self) -> None:
+        if self.call is not None and self._digits_interrupt:
+            self.call.cancel_reply(sounding=True)
+
+    def typed(self, digits: str) -> None:
+        self._say(typed_words(digits))
+
+    def _say(self, text: str) -> None:
+        """Answered like a message that is typed."""
+        if self.call is not None:
+            self.call.dialogue.append(CallerItem(self._new_id(), text))
+            self.call.request_reply()
+
+    # --- what the call says -------------------------------------------------------------
+
+    def reply_started(self, epoch: int) -> None:
+        self._epoch = epoch
+
+    def reply_began_item(self, item: AgentItem, previous_id: str | None) -> None:  # noqa: ARG002
+        self._leg.begin(self._epoch, item)
+
+    def reply_said(self, item: AgentItem, output: ReplyText | ReplyAudio) -> None:  # noqa: ARG002
+        if isinstance(output, ReplyAudio):
+            self._leg.speak(output.pcm)
+
+    def reply_finished(self, output: ReplyFinished, item: AgentItem | None) -> None:  # noqa: ARG002
+        self._leg.finish()
+
+    def reply_stopped(self, epoch: int, reason: StopReason, item: AgentItem | None) -> None:  # noqa: ARG002
+        self._leg.stop()
+
+    def hung_up(self) -> None:
+        self.over.set()
+
+    # --- what a telephone is not told ---------------------------------------------------
+
+    def turn_opened(self, item_id: str, at_ms: int) -> None: ...
+
+    def turn_committed(self, item: CallerItem, at_ms: int, previous_id: str | None) -> None: ...
+
+    def words_shown(self, item_id: str, text: str) -> None: ...
+
+    def transcript_ready(self, item: CallerItem, audio_ms: int, suspicion: str) -> None: ...
+
+    def transcript_failed(self, item: CallerItem, reason: str) -> None: ...
+
+    def reply_called(self, item: ToolCallItem, previous_id: str | None) -> None: ...
+
+    def caller_idle(self, since_ms: int, at_ms: int) -> None: ...
+
+
+async def serve_leg(
+    house: House, leg: Leg, tenant: str, headers: Mapping[str, str], *, record: bool = False
+) -> None:
+    """A leg that has started, from there until its line may be closed: it is let in and talked to,
+    or hears that there is no room. Raises what a bug has raised. Of an end that has a word on its
+    wire, the other side makes the end of the line."""
+    told = False
+    try:
+        async with house.reception.admit(Caller(tenant, phone=True), leg.line, leg.wait_ended):
+            await _talk(house, leg, tenant, headers, record=record)
+    except RefusedError as refused:
+        logger.info("a phone call was refused: %s", refused.refusal.reason)
+        house.metrics.calls_opened.labels("refused").inc()
+        house.metrics.refusals.labels(refused.refusal.reason.value, tenant).inc()
+        await _tell_busy(leg, house.config.phone.drain_s)
+    except CallerGoneError:
+        house.metrics.calls_opened.labels("gone").inc()
+    finally:
+        told = leg.hang_up()
+    if told:
+        await leg.wait_ended(LAST_WORD_S)
+
+
+async def _talk(
+    house: House, leg: Leg, tenant: str, headers: Mapping[str, str], *, record: bool
+) -> None:
+    started, config, settings = leg.started.result(), house.config.phone, house.call_settings
+    name, numbers = f"phone_{uuid4().hex[:12]}", itertools.count(1)
+    loop = asyncio.get_running_loop()
+
+    def new_id() -> str:
+        return f"{name}_{next(numbers):04d}"
+
+    _tell(leg, started, name)
+    door = PhoneCall(leg, new_id, digits_interrupt=config.digits_interrupt)
+    record = house.records.can_record and (record or started.parameters.get("record") == "1")
+    with (
+        house.records.keep(name, started.rate, settings.turns, record=record) as kept,
+        house.watched(name, tenant, headers) as watching,
+    ):
+        async with open_call(
+            house.engines,
+            settings,
+            door,
+            rate=started.rate,
+            new_id=new_id,
+            call_id=name,
+            observers=(*watching, *kept.observers),
+            recorder=kept.recorder,
+        ) as call:
+            door.open(call, started.rate)
+            with house.knows(call):
+                door.greet(config.greeting, by_model=config.model_greets)
+                await _first_of(leg, door.over)
+                await leg.play_out(loop.time() + config.drain_s)
+    logger.info("%s is over: %s", name, _reason(leg))
+
+
+async def _tell_busy(leg: Leg, drain_s: float) -> None:
+    """Where a call is answered already, the tone says it."""
+    assert leg.codec is not None, "the leg has started"
+    tone = busy_tone(leg.codec.rate)
+    leg.begin(0)
+    leg.speak(tone)
+    leg.finish()
+    until = asyncio.get_running_loop().time() + tone.duration_ms / 1000 + drain_s
+    await leg.play_out(until)
+
+
+async def _first_of(leg: Leg, over: asyncio.Event) -> None:
+    """Until either side has had enough. Raises the bug that has ended the leg."""
+    ours = asyncio.ensure_future(over.wait())
+    either: list[asyncio.Future[Any]] = [leg.ended, ours]
+    try:
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if leg.ended.done():
+            leg.ended.result()
+    finally:
+        ours.cancel()
+        await asyncio.gather(ours, return_exceptions=True)
+
+
+def _tell(leg: Leg, started: LegStarted, name: str) -> None:
+    wire = leg.codec.name if leg.codec is not None else ""
+    logger.info("%s has come in over %s, which calls it %r", name, wire, started.call[:100])
+
+
+def _reason(leg: Leg) -> str:
+    return leg.ended.result() if leg.ended.done() else "we hung up"
