@@ -32,6 +32,21 @@ CORE = (
     "pipelines.speaking.phrases",
     "voice.ladder",
     "voice.admission",
+    "voice.wire.phone",
+    "voice.wire.phone_asterisk",
+    "voice.wire.phone_audio",
+    "voice.wire.phone_audiosocket",
+    "voice.wire.phone_exotel",
+    "voice.wire.phone_freeswitch",
+    "voice.wire.phone_genesys",
+    "voice.wire.phone_json",
+    "voice.wire.phone_order",
+    "voice.wire.phone_plivo",
+    "voice.wire.phone_signatures",
+    "voice.wire.phone_telnyx",
+    "voice.wire.phone_twilio",
+    "voice.wire.phone_vonage",
+    "voice.wire.phone_wires",
 )
 
 

@@ -58,3 +58,8 @@ def test_what_was_kept_can_be_forgotten() -> None:
     assert frames.cut(b"12345") == [b"1234"]
     frames.drop()
     assert frames.cut(b"6789") == [b"6789"]
+
+
+def test_audio_at_another_rate_would_play_at_the_wrong_speed() -> None:
+    with pytest.raises(ValueError, match="plays 8000 Hz, and was given 16000 Hz"):
+        Coding("mulaw", 8_000).encode(Pcm.silence(20, 16_000))

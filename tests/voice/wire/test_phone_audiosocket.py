@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engines.audio import Pcm
-from tests.voice.wire.phone_transcripts import CALL, L16_20_MS, begun, frame, samples_in, take_all
+from tests.voice.wire.phone_transcripts import (
+    CALL,
+    L16_20_MS,
+    TRANSCRIPTS,
+    begun,
+    frame,
+    samples_in,
+    take_all,
+)
 from voice.wire.phone import DigitPressed, LegEnded, LegStarted, PhoneWireError
 from voice.wire.phone_audiosocket import RATES, AudioSocketCodec
 
@@ -92,3 +100,11 @@ def test_another_protocol_is_refused(sent: str | bytes, says: str) -> None:
 
 def test_no_audio_is_none() -> None:
     assert list(begun("audiosocket").take(frame(0x10))) == []
+
+
+def test_a_call_as_it_is_documented() -> None:
+    codec = AudioSocketCodec()
+    assert [*codec.speak(Pcm.silence(100, codec.rate)), *codec.mark("m"), *codec.press("1")] == []
+    events = take_all(codec, TRANSCRIPTS["audiosocket"])
+    assert DigitPressed("1") in events
+    assert list(codec.mark("m")) == []

@@ -16,7 +16,7 @@ from tests.voice.wire.phone_transcripts import (
     samples_in,
     take_all,
 )
-from voice.wire.phone import LegEnded, LegStarted, PhoneWireError
+from voice.wire.phone import DigitPressed, LegEnded, LegStarted, MarkPlayed, PhoneWireError
 from voice.wire.phone_exotel import ExotelCodec
 
 
@@ -104,3 +104,11 @@ def test_empty_audio_and_events_of_the_future_are_passed_over() -> None:
     assert list(codec.take('{"event": "weather"}')) == []
     assert list(codec.press("1")) == []
     assert list(codec.hang_up()) == []
+
+
+def test_a_call_as_it_is_documented() -> None:
+    codec = ExotelCodec()
+    assert [*codec.speak(Pcm.silence(100, codec.rate)), *codec.mark("m"), *codec.press("1")] == []
+    events = take_all(codec, TRANSCRIPTS["exotel"])
+    assert DigitPressed("1") in events
+    assert MarkPlayed("e1-1") in events

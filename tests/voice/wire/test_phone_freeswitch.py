@@ -6,8 +6,15 @@ import numpy as np
 import pytest
 
 from engines.audio import Pcm
-from tests.voice.wire.phone_transcripts import L16_20_MS, TRANSCRIPTS, b64, begun, samples_in
-from voice.wire.phone import AudioCame, LegStarted, PhoneWireError
+from tests.voice.wire.phone_transcripts import (
+    L16_20_MS,
+    TRANSCRIPTS,
+    b64,
+    begun,
+    samples_in,
+    take_all,
+)
+from voice.wire.phone import AudioCame, DigitPressed, LegStarted, PhoneWireError
 from voice.wire.phone_freeswitch import FreeSwitchCodec
 
 
@@ -63,3 +70,11 @@ def test_other_texts_are_passed_over(text: str) -> None:
 
 def test_no_audio_is_none() -> None:
     assert list(begun("freeswitch").take(b"")) == []
+
+
+def test_a_call_as_it_is_documented() -> None:
+    codec = FreeSwitchCodec()
+    assert [*codec.speak(Pcm.silence(100, codec.rate)), *codec.mark("m"), *codec.press("1")] == []
+    events = take_all(codec, TRANSCRIPTS["freeswitch"])
+    assert DigitPressed("1") in events
+    assert list(codec.mark("m")) == []

@@ -19,7 +19,7 @@ from tests.voice.wire.phone_transcripts import (
     take_all,
 )
 from voice.wire import g711
-from voice.wire.phone import Answer, LegEnded, LegStarted, PhoneWireError
+from voice.wire.phone import Answer, DigitPressed, LegEnded, LegStarted, PhoneWireError
 from voice.wire.phone_genesys import NIL_CALL, GenesysCodec
 
 STEREO = [GENESYS_OPEN["media"][0]]  # type: ignore[index]
@@ -98,6 +98,11 @@ def test_an_offer_without_the_caller_is_refused_with_what_to_set(media: list[Any
         opened(media=media)
 
 
+def test_a_call_may_tell_little_of_itself() -> None:
+    _, events = opened(language=None, participant=None, inputVariables=None)
+    assert events[1] == LegStarted("090eaa2f-72fa-480a-83e0-8667ff89c0ec", 8_000)
+
+
 def test_a_try_of_the_connection_is_opened_and_is_no_call() -> None:
     codec, events = opened(conversationId=NIL_CALL)
     assert [type(event) for event in events] == [Answer]
@@ -147,3 +152,10 @@ def test_the_opening_comes_once_and_in_the_known_version() -> None:
 
 def test_no_audio_is_none() -> None:
     assert list(begun("genesys").take(b"")) == []
+
+
+def test_a_call_as_it_is_documented() -> None:
+    codec = GenesysCodec()
+    assert [*codec.speak(Pcm.silence(100, codec.rate)), *codec.mark("m"), *codec.press("1")] == []
+    events = take_all(codec, TRANSCRIPTS["genesys"])
+    assert DigitPressed("1") in events

@@ -14,8 +14,9 @@ from tests.voice.wire.phone_transcripts import (
     begun,
     plivo_media,
     samples_in,
+    take_all,
 )
-from voice.wire.phone import LegEnded, LegStarted, PhoneWireError
+from voice.wire.phone import DigitPressed, LegEnded, LegStarted, MarkPlayed, PhoneWireError
 from voice.wire.phone_plivo import PlivoCodec
 
 
@@ -103,3 +104,11 @@ def test_our_own_side_and_empty_audio_are_not_heard() -> None:
     codec = begun("plivo")
     assert list(codec.take(plivo_media().replace('"inbound"', '"outbound"'))) == []
     assert list(codec.take(plivo_media(b""))) == []
+
+
+def test_a_call_as_it_is_documented() -> None:
+    codec = PlivoCodec()
+    assert [*codec.speak(Pcm.silence(100, codec.rate)), *codec.mark("m"), *codec.press("1")] == []
+    events = take_all(codec, TRANSCRIPTS["plivo"])
+    assert DigitPressed("1") in events
+    assert MarkPlayed("e1-1") in events

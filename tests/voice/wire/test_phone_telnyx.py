@@ -17,7 +17,7 @@ from tests.voice.wire.phone_transcripts import (
     telnyx_media,
 )
 from voice.wire import g711
-from voice.wire.phone import LegEnded, LegStarted, PhoneWireError
+from voice.wire.phone import DigitPressed, LegEnded, LegStarted, MarkPlayed, PhoneWireError
 from voice.wire.phone_order import MOST_HELD
 from voice.wire.phone_telnyx import TelnyxCodec
 
@@ -151,3 +151,11 @@ def test_what_telnyx_has_no_words_for_is_nothing() -> None:
     codec = begun("telnyx")
     assert list(codec.press("1")) == []
     assert list(codec.hang_up()) == []
+
+
+def test_a_call_as_it_is_documented() -> None:
+    codec = TelnyxCodec()
+    assert [*codec.speak(Pcm.silence(100, codec.rate)), *codec.mark("m"), *codec.press("1")] == []
+    events = take_all(codec, TRANSCRIPTS["telnyx"])
+    assert DigitPressed("1") in events
+    assert MarkPlayed("e1-1") in events

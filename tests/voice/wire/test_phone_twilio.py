@@ -15,7 +15,14 @@ from tests.voice.wire.phone_transcripts import (
     twilio_media,
 )
 from voice.wire import g711
-from voice.wire.phone import AudioCame, LegEnded, LegStarted, PhoneWireError
+from voice.wire.phone import (
+    AudioCame,
+    DigitPressed,
+    LegEnded,
+    LegStarted,
+    MarkPlayed,
+    PhoneWireError,
+)
 from voice.wire.phone_twilio import TwilioCodec
 
 
@@ -119,3 +126,11 @@ def test_what_is_not_base64_is_refused() -> None:
 
 def test_an_empty_payload_is_no_audio() -> None:
     assert list(begun("twilio").take('{"event": "media", "media": {"payload": ""}}')) == []
+
+
+def test_a_call_as_it_is_documented() -> None:
+    codec = TwilioCodec()
+    assert [*codec.speak(Pcm.silence(100, codec.rate)), *codec.mark("m"), *codec.press("1")] == []
+    events = take_all(codec, TRANSCRIPTS["twilio"])
+    assert DigitPressed("1") in events
+    assert MarkPlayed("e1-1") in events

@@ -6,8 +6,13 @@ import numpy as np
 import pytest
 
 from engines.audio import Pcm
-from tests.voice.wire.phone_transcripts import TRANSCRIPTS, begun, samples_in
-from voice.wire.phone import LegStarted, PhoneWireError
+from tests.voice.wire.phone_transcripts import (
+    TRANSCRIPTS,
+    begun,
+    samples_in,
+    take_all,
+)
+from voice.wire.phone import DigitPressed, LegStarted, MarkPlayed, PhoneWireError
 from voice.wire.phone_vonage import VonageCodec
 
 
@@ -73,3 +78,11 @@ def test_notices_that_are_not_ours_are_passed_over() -> None:
     assert list(codec.take(b"")) == []
     assert list(codec.press("1")) == []
     assert list(codec.hang_up()) == []
+
+
+def test_a_call_as_it_is_documented() -> None:
+    codec = VonageCodec()
+    assert [*codec.speak(Pcm.silence(100, codec.rate)), *codec.mark("m"), *codec.press("1")] == []
+    events = take_all(codec, TRANSCRIPTS["vonage"])
+    assert DigitPressed("1") in events
+    assert MarkPlayed("e1-1") in events
