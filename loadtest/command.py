@@ -144,12 +144,14 @@ def tell_errors(command: str, work: Callable[[], int]) -> int:
 
 
 def wanted_server(parsed: argparse.Namespace, most_calls: int | None = None) -> Wanted:
-    """The server that the options name."""
+    """The server that the options name. One that is started for callers by phone waits for them to
+    speak."""
+    waits = ["phone.greeting="] if parsed.url is None and parsed.wire != WIRES[0] else []
     return Wanted(
         parsed.url,
         parsed.pid,
         parsed.config,
-        parsed.set,
+        [*waits, *parsed.set],
         parsed.scripted,
         parsed.server_core,
         most_calls,

@@ -62,7 +62,7 @@ class Line(asyncio.Protocol):
         self.closed: asyncio.Future[None] = loop.create_future()
         self._loop = loop
         self._target = target
-        self._wire = target.wire
+        self._wire = target.wire.leg()
         self._talker = talker
         self._network = network
         self._inbox = Inbox()

@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 from loadtest.websocket import text_frame
 
 FRAME_MS: Final = 20
+PATH: Final = "/v1/realtime"
 
 
 class Ear(Protocol):
@@ -61,8 +62,15 @@ class Wire(Protocol):
         """Samples a second of both directions."""
 
     @property
+    def path(self) -> str:
+        """Where a server has its door for it."""
+
+    @property
     def ready_at_once(self) -> bool:
         """Whether a call is set up as soon as its line is open; else ``Ear.ready`` is told."""
+
+    def leg(self) -> Wire:
+        """The wire of one call, which may remember what it has read of it."""
 
     def hello(self) -> bytes:
         """What is said first, once the line is open."""
@@ -94,6 +102,7 @@ class RealtimeWire:
     """
 
     rate: Final = 24_000
+    path: Final = PATH
     ready_at_once: Final = False
 
     def __init__(self, silence_ms: int | None = None, max_tokens: int | None = None) -> None:
@@ -104,6 +113,9 @@ class RealtimeWire:
         if max_tokens is not None:
             session["max_output_tokens"] = max_tokens
         self._hello = _message({"type": "session.update", "session": session})
+
+    def leg(self) -> RealtimeWire:
+        return self
 
     def hello(self) -> bytes:
         return self._hello
@@ -197,5 +209,5 @@ _TOLD: Final = {
     b"response.done": _done,
     b"error": _error,
 }
-WIRES: Final = ("realtime",)
+WIRES: Final = ("realtime", "twilio")
 """What ``--wire`` may be."""

@@ -27,6 +27,7 @@ import uvloop
 from loadtest.clips import SpeechError, read_clips, silence
 from loadtest.habits import Character, Network
 from loadtest.line import Line, Refused, Target, dial
+from loadtest.phone_wires import TwilioWire
 from loadtest.records import (
     Arrival,
     CallRecord,
@@ -40,7 +41,7 @@ from loadtest.records import (
 from loadtest.talker import Repertoire, Talker
 from loadtest.ticker import Ticker
 from loadtest.websocket import address_of
-from loadtest.wires import RealtimeWire
+from loadtest.wires import PATH, RealtimeWire, Wire
 
 _TOLD_EVERY_S: Final = 0.5
 _LONGEST_WAIT_S: Final = 10.0
@@ -75,7 +76,9 @@ def main() -> int:
 
 def load(plan: Plan) -> Repertoire:
     """All that is said, as it goes over the wire. Raises SpeechError."""
-    wire = RealtimeWire(plan.silence_ms, plan.max_tokens)
+    wire: Wire = RealtimeWire(plan.silence_ms, plan.max_tokens)
+    if plan.wire == "twilio":
+        wire = TwilioWire()
     clips = read_clips(Path(plan.speech), wire)
     murmurs = read_clips(Path(plan.backchannels), wire) if plan.backchannels else []
     return Repertoire(wire, clips, silence(wire), murmurs)
@@ -122,6 +125,8 @@ class Crowd:
         self._stopping = False
         headers = {"Authorization": f"Bearer {plan.api_key}"} if plan.api_key else {}
         address = address_of(plan.url)
+        if address.path == PATH:
+            address = replace(address, path=repertoire.wire.path)
         if plan.model:
             joint = "&" if "?" in address.path else "?"
             address = replace(address, path=f"{address.path}{joint}model={quote(plan.model)}")

@@ -3,6 +3,7 @@
 import json
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import soundfile
@@ -14,7 +15,7 @@ from loadtest.load import Options, Run
 from loadtest.records import CallRecord, Progress, TurnRecord
 from loadtest.report import Report, report
 from loadtest.slo import limits
-from loadtest.wires import FRAME_MS, Ear
+from loadtest.wires import FRAME_MS, PATH, Ear
 
 RATE = 24_000
 FRAME_S = FRAME_MS / 1000
@@ -25,7 +26,11 @@ class PlainWire:
     """A wire whose messages are what they say: ``audio`` is 16-bit samples as they are."""
 
     rate = RATE
+    path = PATH
     ready_at_once = True
+
+    def leg(self) -> Self:
+        return self
 
     def hello(self) -> bytes:
         return b"hello"

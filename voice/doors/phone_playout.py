@@ -2,8 +2,8 @@
 
 The clock of the samples says when each of them is heard at the earliest. A wire that tells what
 was played (a *mark* comes back) says more: by how much it is later than that. Marks carry the epoch
-of their reply and a number; one that is not waited for, since its audio was thrown away, says
-nothing.
+of their reply and a number (``e12-3``, and ``e12-4-end`` behind the last sample); one that is not
+waited for, since its audio was thrown away, says nothing.
 """
 
 from __future__ import annotations
@@ -175,13 +175,17 @@ class Playout:
 
     def _is_to_be_marked(self) -> bool:
         unmarked_ms = self._pacer.sent_ms - self._marked_ms
-        ended = self._over and not self._pacer.waiting_ms
-        return unmarked_ms > 0 and (self._fresh or ended or unmarked_ms >= MARK_EVERY_MS)
+        return unmarked_ms > 0 and (self._fresh or self._all_sent or unmarked_ms >= MARK_EVERY_MS)
+
+    @property
+    def _all_sent(self) -> bool:
+        return self._over and not self._pacer.waiting_ms
 
     def _mark(self) -> str:
         at_ms, self._numbers = self._pacer.sent_ms, self._numbers + 1
         epoch = max((said.epoch for said in self._said if said.start_ms < at_ms), default=0)
-        mark = _Mark(f"e{epoch}-{self._numbers}", at_ms, self._pacer.ends_at)
+        name = f"e{epoch}-{self._numbers}{'-end' if self._all_sent else ''}"
+        mark = _Mark(name, at_ms, self._pacer.ends_at)
         self._pending.append(mark)
         self._marked_ms, self._fresh = at_ms, False
         return mark.name

@@ -47,8 +47,8 @@ def test_marks_carry_their_reply_and_stand_every_half_second_and_at_the_end() ->
     playout, _ = begun()
     playout.finish()
     sent = run(playout, 2_500)
-    assert marks_in(sent) == ["e3-1", "e3-2", "e3-3", "e3-4", "e3-5"]
-    assert sent[-1][1] == "e3-5"
+    assert marks_in(sent) == ["e3-1", "e3-2", "e3-3", "e3-4", "e3-5-end"]
+    assert sent[-1][1] == "e3-5-end"
     assert len(audio_in(sent)) == 2 * RATE
 
 
@@ -65,7 +65,7 @@ def test_the_end_is_marked_even_where_it_is_told_after_the_last_frame() -> None:
     playout.put(tone(20))
     assert marks_in(run(playout, 500, 5)) == []
     playout.finish()
-    assert playout.take(505) == ["e3-2"]
+    assert playout.take(505) == ["e3-2-end"]
 
 
 def test_by_the_clock_what_was_heard_is_what_has_been_sent_for_long_enough() -> None:
@@ -177,7 +177,7 @@ def test_whatever_comes_after_a_stop_begins_anew() -> None:
     playout.begin(5, None, 400)
     playout.put(tone(40))
     playout.finish()
-    assert marks_in(run(playout, 500, 400)) == ["e5-2"]
+    assert marks_in(run(playout, 500, 400)) == ["e5-2-end"]
 
 
 @pytest.mark.parametrize("rate", [16_000, 22_050, 24_000])
