@@ -299,7 +299,7 @@ class Call:
 
     def _transcribe(self, command: Transcribe) -> None:
         audio, profile = self._hearing.audio(), self._machine.profile
-        self._takes.start(command.take, command.purpose, audio, self.settings, profile)
+        self._takes.start(command, audio, self.settings, profile)
 
     def _show_words(self, command: ShowWords) -> None:
         self._door.words_shown(self._turns[command.turn].item.id, command.text)

@@ -46,6 +46,7 @@ Hops: TypeAlias = NDArray[np.intp]
 WINDOW_MS: Final = 32
 AUDIBLE_FOR_MS: Final = 500.0
 """Echo of what was played may arrive for so long."""
+REMEMBERED_MS: Final = 10_000.0
 
 _SIZE: Final = 512
 _STEP: Final = 256
@@ -141,7 +142,7 @@ class EchoGuard:
         self._recent: deque[_Heard] = deque(maxlen=_RECENT // _STEP_HOPS)
         self._windows: deque[Samples] = deque(maxlen=_CATCH_UP + 1)
         self._unseen = self._count = 0
-        self._began_at = -np.inf
+        self._began_at = self._echo_at = -np.inf
         self._contrary = self._likely = 0
 
     def sounded(self, pcm: Pcm, at_ms: float) -> None:
@@ -159,8 +160,9 @@ class EchoGuard:
 
     @property
     def echoes(self) -> bool:
-        """Echo was found, and not lost again."""
-        return self._path is not None
+        """There is echo, or there was a short while ago: a path is lost while a caller speaks."""
+        now_ms = self._began_at + WINDOW_MS * self._count
+        return self._path is not None or now_ms - self._echo_at < REMEMBERED_MS
 
     def share(self, window: Samples, now_ms: float, *, suspect: bool = True) -> float:
         """How much of a window (512,) of 16 kHz is echo: 0 is a caller, 1 nothing but echo.
@@ -181,6 +183,8 @@ class EchoGuard:
             self._search.hear(self._played, one)
         self._recent.extend(heard)
         self._learn(share)
+        if share > _LEARNABLE:
+            self._echo_at = now_ms
         return share
 
     def _keep(self, window: Samples, now_ms: float) -> None:

@@ -38,6 +38,10 @@ RISE_DB = 20.0
 MOST_ECHO = 0.5
 """A window that is more echo than this holds no caller."""
 
+MOST_ECHOED = 0.45
+"""A turn of which so much was echo is none of a caller's: of theirs, 3 windows in 10 at most were,
+of an echo's at least 5."""
+
 ECHO_ONSET_MS = 128
 """The echo guard needs this much of an echo to know it for one."""
 
@@ -99,6 +103,7 @@ class Endpointer:
         self.was_echo = False
         """What sounded like speech until now was the beginning of an echo."""
         self._echo_at: int | None = None
+        self._suspect = self._echoed = 0
         self._paused = False
         self._loud = 0
         self._run = self._rise = self._gap = 0
@@ -135,6 +140,11 @@ class Endpointer:
         return self.run_ms > needed_ms - WINDOW_MS // 2
 
     @property
+    def echoed(self) -> bool:
+        """Of what sounded like speech in the open turn, too much was the agent's own voice."""
+        return self._echoed > MOST_ECHOED * self._suspect
+
+    @property
     def silent_ms(self) -> int:
         """How long the caller has been silent within the open turn."""
         return 0 if self._quiet_since is None else (self.position - self._quiet_since) * WINDOW_MS
@@ -155,7 +165,9 @@ class Endpointer:
         of it that is the agent's own voice: beyond MOST_ECHO it is nobody's."""
         self.position += 1
         self.was_echo = echo > MOST_ECHO and 0 < self.run_ms <= ECHO_ONSET_MS
+        self._suspect += probability >= self.settings.threshold
         if echo > MOST_ECHO:
+            self._echoed += probability >= self.settings.threshold
             probability, self._echo_at = 0.0, self.position
         self._loudest_db = max(self._loudest_db, level_db)
         if level_db > self._loudest_db - SOUND_DB:
@@ -198,6 +210,7 @@ class Endpointer:
             return None
         self.speaking = True
         self._started_at = self.position - self._loud
+        self._suspect, self._echoed = self._loud, 0
         return Border.STARTED
 
     def _hear_within_turn(self, probability: float) -> Border | None:

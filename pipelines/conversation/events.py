@@ -210,11 +210,13 @@ Purpose: TypeAlias = Literal["partial", "ahead", "final"]
 @dataclass(frozen=True, slots=True)
 class Transcribe:
     """Turn the open turn's audio so far into words: to show them while the caller speaks, to work
-    a reply out ahead, or because the turn is over."""
+    a reply out ahead, or because the turn is over. ``echoed``: by its sound, much of it is the
+    agent's own voice."""
 
     turn: int
     take: int
     purpose: Purpose
+    echoed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

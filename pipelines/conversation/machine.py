@@ -353,7 +353,7 @@ class TurnMachine:
 
     def _transcribe(self, turn: Turn, purpose: Purpose) -> int:
         self._takes += 1
-        self._do(Transcribe(turn.number, self._takes, purpose))
+        self._do(Transcribe(turn.number, self._takes, purpose, self._endpointer.echoed))
         return self._takes
 
     def _drop_take(self, turn: Turn) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from engines.audio import Pcm
 from engines.ports import AsrRequest, EngineError, Measured, Priority, Transcript, TurnRequest
@@ -15,6 +15,7 @@ from pipelines.conversation.events import (
     Event,
     Kind,
     Purpose,
+    Transcribe,
     TranscriptArrived,
     TranscriptFailed,
 )
@@ -49,6 +50,13 @@ _PRIORITIES: Final[dict[Purpose, Priority]] = {
 }
 
 
+class _Sounds(NamedTuple):
+    """Whether some of a take may be the agent's own voice, and whether much of it is."""
+
+    may_echo: bool
+    echoed: bool
+
+
 class Takes:
     """The takes that are under way. ``speaker`` has said what their words are compared with."""
 
@@ -74,17 +82,18 @@ class Takes:
         self._before_at = 0.0
 
     def start(
-        self, take: int, purpose: Purpose, pcm: Pcm, settings: CallSettings, profile: Profile | None
+        self, wanted: Transcribe, pcm: Pcm, settings: CallSettings, profile: Profile | None
     ) -> None:
         """Ask for the words of ``pcm``; ``profile`` is the kind of answer that is expected."""
+        take, purpose = wanted.take, wanted.purpose
         if refusal := self._refusal(purpose):
             self._happen(TranscriptFailed(take, refusal))
             return
         request = AsrRequest(
             pcm, settings.language, self._prompt(settings), _PRIORITIES[purpose], self._call_id
         )
-        echo = self._speaker.audible(pcm.duration_ms)
-        running = [self._tasks.create_task(self._listen(take, request, profile, echo=echo))]
+        sounds = _Sounds(self._speaker.audible(pcm.duration_ms), wanted.echoed)
+        running = [self._tasks.create_task(self._listen(take, request, profile, sounds))]
         if purpose == "ahead" and profile and self._engines.end_of_turn is not None:
             running.append(self._tasks.create_task(self._judge(take, pcm)))
         self._running[take] = running
@@ -120,9 +129,8 @@ class Takes:
         return self._before if self._loop.time() - self._before_at < PROMPT_GAP_S else ""
 
     async def _listen(
-        self, take: int, request: AsrRequest, profile: Profile | None, *, echo: bool
+        self, take: int, request: AsrRequest, profile: Profile | None, sounds: _Sounds
     ) -> None:
-        """``echo``: some of it may be the agent's own voice."""
         try:
             async with self._engines.asr.open(request) as stream:
                 transcripts = [transcript async for transcript in stream]
@@ -130,7 +138,7 @@ class Takes:
             logger.warning("a turn stays without words: %s", error)
             self._happen(TranscriptFailed(take, str(error)))
         else:
-            self._happen(self._understood(take, transcripts, request, profile, echo))
+            self._happen(self._understood(take, transcripts, request, profile, sounds))
 
     def _understood(
         self,
@@ -138,14 +146,18 @@ class Takes:
         transcripts: list[Transcript],
         request: AsrRequest,
         profile: Profile | None,
-        echo: bool,
+        sounds: _Sounds,
     ) -> TranscriptArrived:
         text = " ".join(transcript.text for transcript in transcripts if transcript.text)
         heard = next((each.language for each in transcripts if each.language), None)
         self.language = language = request.language or heard or self.language
         spoken = self._speaker.recent_text()
         kind: Kind = kind_of(
-            text, language, spoken if echo else "", echoes=self._speaker.echo.echoes
+            text,
+            language,
+            spoken if sounds.may_echo else "",
+            echoes=self._speaker.echo.echoes,
+            echoed=sounds.echoed,
         )
         if kind == "words" and _may_be_hummed(text) and is_hum(request.pcm):
             kind = "backchannel"

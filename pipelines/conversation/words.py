@@ -131,10 +131,14 @@ _MOST_ERRORS: Final = 0.34
 _CALLERS_QUESTION: Final = 7.0
 _ALIKE: Final = 0.5
 _LEAST_LETTERS: Final = 5
+_MOST_GARBLED: Final = 6
+"""Words that a recogniser makes of an echo which it gets only pieces of."""
 _MOST_MISHEARD: Final = 0.35
 
 
-def kind_of(text: str, language: str | None, spoken: str, *, echoes: bool = False) -> Kind:
+def kind_of(
+    text: str, language: str | None, spoken: str, *, echoes: bool = False, echoed: bool = False
+) -> Kind:
     """What was heard over a reply, ``spoken`` being the reply's text of the last ten seconds.
 
     ``language`` is a code like "de" or "pt-BR"; where it is none of the fifteen that there are
@@ -146,7 +150,8 @@ def kind_of(text: str, language: str | None, spoken: str, *, echoes: bool = Fals
     piece of echo is left to the sound to tell. Three words must be a literal part of what is
     spoken. From four on a third may be misheard, unless the end is somebody else's. Where the
     sound has told that the agent ``echoes``, a scrap of what is spoken is that, of however few
-    words, and however misheard: its letters tell, but for words that want to interrupt.
+    words, and however misheard: its letters tell, but for words that want to interrupt. Where most
+    of this very sound was ``echoed``, any few words are.
     """
     said = _NOT_SAID.sub(" ", text)
     words = _words(said)
@@ -156,7 +161,11 @@ def kind_of(text: str, language: str | None, spoken: str, *, echoes: bool = Fals
     acknowledges = not asks or words in _RHETORICAL
     if acknowledges and _is_made_of(words, _phrases(_code(language))):
         return "backchannel"
-    echo = _is_echo(words, spoken, asks=asks) or (echoes and _is_scrap(words, spoken))
+    echo = (
+        _is_echo(words, spoken, asks=asks)
+        or (echoes and _is_scrap(words, spoken))
+        or (echoed and len(words) <= _MOST_GARBLED and _URGENT.isdisjoint(words))
+    )
     return "echo" if echo else "words"
 
 

@@ -304,3 +304,25 @@ def test_speech_and_silence_are_measured() -> None:
 def test_what_is_kept_before_a_turn_holds_its_prefix_its_onset_and_the_time_to_decide() -> None:
     settings = EndpointSettings(prefix_ms=300, onset_ms=64)
     assert settings.preroll_ms == 300 + 64 + 3 * WINDOW_MS
+
+
+def test_a_turn_of_which_half_is_echo_is_known_for_one() -> None:
+    endpointer = Endpointer(SETTINGS)
+    shares = [0.2, 0.2, 0.3, 0.9, 0.9, 0.1, 0.9, 0.9]
+    told = []
+    for share in shares:
+        endpointer.hear(LOUD, echo=share)
+        told.append(endpointer.echoed)
+    assert told == [False] * 6 + [False, True], "4 of 8 are; 3 of 7 might be a caller's"
+
+
+def test_each_turn_is_judged_by_its_own_echo_and_silence_is_no_evidence() -> None:
+    endpointer = Endpointer(SETTINGS)
+    for share in (0.9,) * 20:
+        endpointer.hear(LOUD, echo=share)
+    borders(endpointer, (LOUD, 3))
+    assert endpointer.speaking
+    assert not endpointer.echoed
+    for _ in range(3):
+        endpointer.hear(QUIET, echo=0.9)
+    assert not endpointer.echoed

@@ -139,7 +139,7 @@ def test_the_beginning_of_an_echo_is_nobody_either_but_a_word_before_one_is() ->
     caller.speaks(5)
     for _ in range(4):
         assert caller.happens(WindowHeard(0.99, echo=1.0)) == []
-    assert caller.happens(WindowHeard(0.99, echo=1.0)) == [Transcribe(1, 1, "ahead")]
+    assert caller.happens(WindowHeard(0.99, echo=1.0)) == [Transcribe(1, 1, "ahead", echoed=True)]
     assert ConfirmTurn(1) in caller.happens(TranscriptArrived(1, "stop"))
 
 

@@ -14,6 +14,7 @@ from pipelines.conversation.echo import EchoGuard
 from pipelines.conversation.events import (
     EndJudged,
     Event,
+    Transcribe,
     TranscriptArrived,
     TranscriptFailed,
 )
@@ -93,7 +94,7 @@ class Stage:
         return EchoGuard()
 
     def start(self, take: int = 1, purpose: Any = "final", profile: Any = None) -> None:
-        self.takes.start(take, purpose, sound(12_000), SETTINGS, profile)
+        self.takes.start(Transcribe(1, take, purpose), sound(12_000), SETTINGS, profile)
 
 
 @pytest.fixture
@@ -151,12 +152,24 @@ async def test_words_that_nothing_was_heard_with_are_nobodys_echo(stage: Stage) 
     assert [event.kind for event in stage.events] == ["words"]  # type: ignore[union-attr]
 
 
+async def test_what_sounded_like_the_agent_is_its_echo_whatever_is_made_of_it(
+    stage: Stage,
+) -> None:
+    stage.spoken = "One winter the river froze, and the house was silent."
+    for echoed, text in ((False, "Subpanted."), (True, "Subpanted."), (True, "No, stop!")):
+        stage.asr.transcripts = [Transcript(text, "en")]
+        wanted = Transcribe(1, 1, "ahead", echoed)
+        stage.takes.start(wanted, sound(400), SETTINGS, None)
+        await asyncio.sleep(1)
+    assert [event.kind for event in stage.events] == ["words", "echo", "words"]  # type: ignore[union-attr]
+
+
 async def test_a_hum_is_a_sign_of_listening_whatever_is_written_for_it(stage: Stage) -> None:
     time = np.arange(16 * 400) / 16_000
     hum = Pcm.from_floats((0.3 * np.sin(2 * np.pi * 220 * time)).astype(np.float32), 16_000)
     for text in ("Mama", "Come on.", "Who?", "Come on over."):
         stage.asr.transcripts = [Transcript(text, "en")]
-        stage.takes.start(1, "final", hum, SETTINGS, None)
+        stage.takes.start(Transcribe(1, 1, "final"), hum, SETTINGS, None)
         await asyncio.sleep(1)
     assert [event.kind for event in stage.events] == [  # type: ignore[union-attr]
         *("backchannel", "backchannel"),
