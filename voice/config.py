@@ -24,6 +24,7 @@ from voice.auth import fault_of_keys
 from voice.config_files import ConfigError as ConfigError
 from voice.config_files import Faults as Faults
 from voice.config_files import read
+from voice.files import FileSettings
 from voice.ladder import OverloadSettings
 from voice.phone_settings import PhoneSettings
 from voice.traces import TraceSettings
@@ -142,6 +143,7 @@ class Config:
     admission: AdmissionSettings = field(default_factory=AdmissionSettings)
     overload: OverloadSettings = field(default_factory=OverloadSettings)
     phone: PhoneSettings = field(default_factory=PhoneSettings)
+    files: FileSettings = field(default_factory=FileSettings)
     tenants: Mapping[str, TenantSettings] = field(default_factory=dict)
     models_dir: str | None = None
 

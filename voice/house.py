@@ -16,6 +16,7 @@ from voice.admission import Admission, Room
 from voice.call_metrics import CallMetrics
 from voice.client_secrets import ClientSecrets
 from voice.config import ENGINES, Config
+from voice.files import FileJobs
 from voice.metering import Meter
 from voice.metrics import Metrics
 from voice.rates import Rates
@@ -41,6 +42,7 @@ class House:
     files_may_run: asyncio.Event = field(default_factory=asyncio.Event)
     records: Records = field(init=False)
     reception: Reception = field(init=False)
+    files: FileJobs = field(init=False)
     traces: Traces = field(init=False)
     rates: Rates = field(init=False)
     client_secrets: ClientSecrets = field(default_factory=ClientSecrets)
@@ -56,6 +58,7 @@ class House:
         self._voice = self.engines.tts if isinstance(self.engines.tts, Measured) else None
         admission = Admission(self.config.admission, self.config.tenants, self.room())
         self.reception = Reception(admission, self.room, self.metrics)
+        self.files = FileJobs(self.config.files, self.reception)
 
     @property
     def calls(self) -> int:

@@ -54,6 +54,12 @@ class Metrics:
             "File jobs that had to leave their slots to calls",
             registry=self.registry,
         )
+        self.file_jobs = Counter(
+            "antiphon_file_jobs",
+            "Requests for speech and transcriptions, by engine: done, refused, failed, gone",
+            ["engine", "outcome"],
+            registry=self.registry,
+        )
         self.waits = Histogram(
             "antiphon_wait_seconds",
             "Time in the waiting room, by how it ended: admitted, refused, gone",

@@ -51,6 +51,7 @@ class Reception:
         self._lines: dict[Lease, Line] = {}
         self._waiting: dict[Ticket, asyncio.Future[Lease | Refusal]] = {}
         self._stops: dict[FileLease, asyncio.Event] = {}
+        self._change = asyncio.Event()
         metrics.watch_admission(self.admission)
 
     def admission(self) -> Admission:
@@ -91,6 +92,11 @@ class Reception:
         finally:
             self._stops.pop(lease, None)
             self._admission.give_back_file(lease)
+            self._tell_change()
+
+    async def wait_changed(self) -> None:
+        """Wait until a file may find room where it found none."""
+        await self._change.wait()
 
     def settle(self, now: float | None = None) -> None:
         """Let in who may come in, send away who has waited too long, and stop files: for whenever
@@ -99,6 +105,7 @@ class Reception:
         for ticket, answer in admission.settle(_now() if now is None else now):
             self._waiting.pop(ticket).set_result(answer)
         self._stop_files()
+        self._tell_change()
 
     async def watch(self, every_s: float = 1.0) -> None:
         """Look after the leases until cancelled."""
@@ -166,6 +173,10 @@ class Reception:
     def _give_back(self, lease: Lease) -> None:
         self._admission.give_back(lease, _now())
         self.settle()
+
+    def _tell_change(self) -> None:
+        self._change.set()
+        self._change = asyncio.Event()
 
     def _stop_files(self) -> None:
         for lease in self._admission.take_displaced():

@@ -167,6 +167,11 @@ class Ears:
         self.windows = 0
 
     @property
+    def vad(self) -> Vad:
+        """What judges the windows; on this loop, others may let it judge theirs, too."""
+        return self._vad
+
+    @property
     def tally(self) -> Tally:
         """What the batches were like so far."""
         return self._schedule.tally

@@ -1,8 +1,8 @@
-"""The plain HTTP door: is it alive, is it ready, what does it count, what models are there."""
+"""The plain HTTP doors: is it alive, is it ready, what does it count, what models are there; and
+where files go in and out."""
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Final
 
@@ -13,8 +13,12 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 import clients
-from voice.auth import presented_key, tenant_of
+from voice.doors.models import models
 from voice.doors.refusals import Answer
+from voice.doors.speech import PATH as SPEECH
+from voice.doors.speech import speech
+from voice.doors.transcriptions import PATH as TRANSCRIPTIONS
+from voice.doors.transcriptions import transcriptions
 from voice.house import House
 
 PAGE: Final = Path(clients.__file__).parent / "browser"
@@ -22,7 +26,6 @@ PAGE: Final = Path(clients.__file__).parent / "browser"
 
 def routes(house: House) -> list[BaseRoute]:
     """The routes of this door."""
-    started = int(time.time())
 
     async def ready(_request: Request) -> Response:
         if house.closing:
@@ -36,22 +39,15 @@ def routes(house: House) -> list[BaseRoute]:
             generate_latest(house.metrics.registry), headers={"Content-Type": CONTENT_TYPE_LATEST}
         )
 
-    async def models(request: Request) -> Response:
-        if tenant_of(presented_key(request.headers), house.config.keys) is None:
-            return Answer(401, "invalid_api_key", "Incorrect API key provided.").response()
-        model = {
-            "id": house.model,
-            "object": "model",
-            "created": started,
-            "owned_by": "antiphon",
-        }
-        return JSONResponse({"object": "list", "data": [model]})
-
     return [
         Route("/health", _health),
         Route("/ready", ready),
         Route("/metrics", metrics),
-        Route("/v1/models", models),
+        Route("/v1/models", models(house)),
+        Route("/v1/models/{model:path}", models(house)),
+        Route(SPEECH, speech(house), methods=["POST"]),
+        Route(TRANSCRIPTIONS, transcriptions(house), methods=["POST"]),
+        Route("/v1/audio/translations", _no_translations, methods=["POST"]),
         Route("/v1/realtime", _call_for_websocket),
         Route("/", _page),
         Mount("/", StaticFiles(directory=PAGE)),
@@ -82,6 +78,11 @@ async def _health(_request: Request) -> Response:
 
 async def _page(_request: Request) -> Response:
     return FileResponse(PAGE / "index.html")
+
+
+async def _no_translations(_request: Request) -> Response:
+    told = "No engine of this server translates: transcribe, and let a language model translate."
+    return Answer(404, "translations_unavailable", told).response()
 
 
 async def _call_for_websocket(_request: Request) -> Response:

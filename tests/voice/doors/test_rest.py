@@ -83,23 +83,6 @@ async def test_slots_and_refusals_are_metrics(serve: Any, ask: Any) -> None:
         assert line in lines
 
 
-async def test_the_models_are_one(serve: Any, ask: Any) -> None:
-    server = await serve()
-    listed = (await ask(server, "/v1/models")).json()
-    (model,) = listed["data"]
-    assert (listed["object"], model["object"], model["owned_by"]) == ("list", "model", "antiphon")
-    assert model["id"] == server.house.model == "antiphon/scripted+scripted+scripted"
-    assert model["created"] > 1_700_000_000
-
-
-async def test_the_models_are_for_those_who_have_a_key(serve: Any, ask: Any) -> None:
-    server = await serve("server.api_keys=key1")
-    refused = await ask(server, "/v1/models", Authorization="Bearer key2")
-    assert (refused.status_code, refused.json()["error"]["code"]) == (401, "invalid_api_key")
-    assert (await ask(server, "/v1/models", Authorization="Bearer key1")).status_code == 200
-    assert (await ask(server, "/health")).status_code == 200
-
-
 async def test_metrics_count_what_has_happened(serve: Any, ask: Any) -> None:
     server = await serve()
     await server.assert_works()
@@ -128,6 +111,14 @@ async def test_the_page_and_its_files_are_there(serve: Any, ask: Any) -> None:
 async def test_nothing_else_is_there(serve: Any, ask: Any, path: str) -> None:
     server = await serve()
     assert (await ask(server, path)).status_code == 404
+
+
+async def test_what_no_engine_can_is_told(serve: Any) -> None:
+    server = await serve()
+    async with httpx.AsyncClient(trust_env=False) as client:
+        answer = await client.post(f"http://127.0.0.1:{server.port}/v1/audio/translations")
+    assert answer.status_code == 404
+    assert answer.json()["error"]["code"] == "translations_unavailable"
 
 
 async def test_a_door_for_websockets_refuses_plain_requests(serve: Any, ask: Any) -> None:

@@ -1,0 +1,134 @@
+"""What was said and when, as people read it: subtitles, and times of words.
+
+Recognisers tell when a stretch of speech began and ended, not when each word did. Within a stretch,
+time is spread over the text by its length, which is off by a word or two where somebody hesitates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from engines.ports import Segment
+
+MOST_CHARACTERS: Final = 84
+"""Of a caption: two lines of 42, as broadcasters have them."""
+
+MOST_MS: Final = 7_000
+_LINE: Final = 42
+_PAUSE: Final = 1
+"""What a blank counts for, in letters."""
+
+_CLAUSE: Final = tuple(",;:.!?…")
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """Text with its place in a file: a stretch of speech, a caption, or a word."""
+
+    text: str
+    start_ms: int
+    end_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Utterance:
+    """What was said in one chunk. ``segments`` have the times of the file; ``suspicion`` is the
+    guard's (``engines.ports.Transcript``)."""
+
+    text: str
+    segments: tuple[Segment, ...]
+    language: str | None
+    suspicion: str
+
+    @property
+    def spoken(self) -> list[Spoken]:
+        """Its segments as text with a place."""
+        return [Spoken(each.text, each.start_ms, each.end_ms) for each in self.segments]
+
+
+def words_of(spoken: Spoken) -> list[Spoken]:
+    """Its words, each with its share of the time."""
+    words = spoken.text.split()
+    whole = sum(len(word) + _PAUSE for word in words)
+    lasts, borders, passed = spoken.end_ms - spoken.start_ms, [spoken.start_ms], 0
+    for word in words:
+        passed += len(word) + _PAUSE
+        borders.append(spoken.start_ms + lasts * passed // whole)
+    return [Spoken(word, *between) for word, between in zip(words, pairwise(borders), strict=True)]
+
+
+def captions_of(spoken: Iterable[Spoken]) -> Iterator[Spoken]:
+    """The same, in pieces that can be read at a glance, ended at a clause where there is one."""
+    for stretch in spoken:
+        caption: list[Spoken] = []
+        for word in words_of(stretch):
+            if caption and not _fits(caption, word):
+                yield _joined(caption)
+                caption = []
+            caption.append(word)
+            if word.text.endswith(_CLAUSE) and 2 * _length(caption) > MOST_CHARACTERS:
+                yield _joined(caption)
+                caption = []
+        if caption:
+            yield _joined(caption)
+
+
+def srt(spoken: Iterable[Spoken]) -> str:
+    """SubRip: numbered captions."""
+    return "\n".join(
+        f"{number}\n{_time(caption.start_ms, ',')} --> {_time(caption.end_ms, ',')}\n"
+        f"{_lines(caption.text)}\n"
+        for number, caption in enumerate(captions_of(spoken), 1)
+    )
+
+
+def vtt(spoken: Iterable[Spoken]) -> str:
+    """WebVTT. What would be markup there, or a time, is made none."""
+    return "".join(
+        [
+            "WEBVTT\n",
+            *(
+                f"\n{_time(caption.start_ms, '.')} --> {_time(caption.end_ms, '.')}\n"
+                f"{_escaped(_lines(caption.text))}\n"
+                for caption in captions_of(spoken)
+            ),
+        ]
+    )
+
+
+def _fits(caption: list[Spoken], word: Spoken) -> bool:
+    length = _length(caption) + 1 + len(word.text)
+    return length <= MOST_CHARACTERS and word.end_ms - caption[0].start_ms <= MOST_MS
+
+
+def _length(caption: list[Spoken]) -> int:
+    return sum(len(word.text) + 1 for word in caption) - 1
+
+
+def _joined(caption: list[Spoken]) -> Spoken:
+    text = " ".join(word.text for word in caption)
+    return Spoken(text, caption[0].start_ms, max(caption[-1].end_ms, caption[0].start_ms + 1))
+
+
+def _lines(text: str) -> str:
+    """In two lines where one is too long, cut nearest to the middle."""
+    if len(text) <= _LINE:
+        return text
+    blanks = [place for place, character in enumerate(text) if character == " "]
+    if not blanks:
+        return text
+    middle = min(blanks, key=lambda place: abs(2 * place - len(text)))
+    return f"{text[:middle]}\n{text[middle + 1 :]}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _time(milliseconds: int, point: str) -> str:
+    seconds, rest = divmod(milliseconds, 1000)
+    minutes, seconds = divmod(seconds, 60)
+    return f"{minutes // 60:02}:{minutes % 60:02}:{seconds:02}{point}{rest:03}"

@@ -1,0 +1,94 @@
+"""Subtitles and times of words."""
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engines.ports import Segment
+from pipelines.transcription.captions import (
+    MOST_CHARACTERS,
+    MOST_MS,
+    Spoken,
+    Utterance,
+    captions_of,
+    srt,
+    vtt,
+    words_of,
+)
+
+HELLO = Spoken("Hello there.", 1_500, 2_750)
+LONG = Spoken(" ".join(["seven letters,"] * 40), 3_600_000, 3_620_000)
+
+
+def test_srt() -> None:
+    assert srt([HELLO, Spoken("Good bye.", 61_000, 62_000)]) == (
+        "1\n00:00:01,500 --> 00:00:02,750\nHello there.\n"
+        "\n2\n00:01:01,000 --> 00:01:02,000\nGood bye.\n"
+    )
+
+
+def test_vtt() -> None:
+    assert vtt([HELLO]) == "WEBVTT\n\n00:00:01.500 --> 00:00:02.750\nHello there.\n"
+
+
+def test_vtt_of_words_that_look_like_markup() -> None:
+    assert "a &lt;b&gt; &amp; c --&gt; d" in vtt([Spoken("a <b> & c --> d", 0, 1_000)])
+
+
+def test_nothing_said_is_a_file_without_captions() -> None:
+    assert (srt([]), vtt([])) == ("", "WEBVTT\n")
+
+
+def test_hours_are_written_out() -> None:
+    assert srt([LONG]).startswith("1\n01:00:00,000 --> 01:00:0")
+
+
+def test_a_caption_of_one_line_stays_one() -> None:
+    assert srt([HELLO]).split("\n")[2:] == ["Hello there.", ""]
+
+
+def test_a_long_caption_has_two_lines() -> None:
+    first = next(captions_of([LONG])).text
+    lines = srt([LONG]).split("\n\n")[0].split("\n")[2:]
+    assert " ".join(lines) == first
+    assert len(lines) == 2
+    assert max(map(len, lines)) <= MOST_CHARACTERS // 2 + len("seven letters,")
+
+
+def test_a_word_without_end_stays_whole() -> None:
+    endless = "x" * 300
+    assert endless in srt([Spoken(endless, 0, 1_000)])
+
+
+def test_words_share_the_time_by_their_length() -> None:
+    assert words_of(Spoken("a bbb", 1_000, 1_600)) == [
+        Spoken("a", 1_000, 1_200),
+        Spoken("bbb", 1_200, 1_600),
+    ]
+    assert words_of(Spoken("", 0, 10)) == []
+
+
+def test_an_utterance_knows_where_its_text_was_said() -> None:
+    segment = Segment("yes", 5, 9)
+    assert Utterance("yes", (segment,), "en", "").spoken == [Spoken("yes", 5, 9)]
+
+
+texts = st.lists(
+    st.text(st.characters(codec="utf-8", exclude_categories=["Z", "C"]), min_size=1, max_size=30),
+    max_size=60,
+).map(" ".join)
+
+
+@given(texts, st.integers(0, 10**7), st.integers(1, 60_000))
+def test_captions_keep_every_word_in_order_and_time(text: str, start: int, lasts: int) -> None:
+    spoken = Spoken(text, start, start + lasts)
+    captions = list(captions_of([spoken]))
+    assert " ".join(caption.text for caption in captions).split() == text.split()
+    for caption in captions:
+        assert start <= caption.start_ms < caption.end_ms <= start + lasts + len(captions)
+        assert " " not in caption.text or len(caption.text) <= MOST_CHARACTERS
+        assert " " not in caption.text or caption.end_ms - caption.start_ms <= MOST_MS
+    starts = [caption.start_ms for caption in captions]
+    assert starts == sorted(starts)
+    assert len(re.findall(r"^\d+$", srt([spoken]), re.MULTILINE)) >= len(captions)

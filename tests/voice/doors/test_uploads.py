@@ -1,0 +1,118 @@
+"""Bodies, read no further than they may be long."""
+
+from typing import Any
+
+import pytest
+from starlette.requests import ClientDisconnect, Request
+
+from voice.doors.uploads import TooLargeError, read_body, read_form
+from voice.wire.realtime_errors import WireError
+
+BOUNDARY = "b0undary"
+
+
+def request_of(*chunks: bytes, kind: str = "", ends: bool = True, **headers: str) -> Request:
+    """A request whose body comes in these chunks."""
+    messages = [{"type": "http.request", "body": chunk, "more_body": True} for chunk in chunks]
+    messages.append(
+        {"type": "http.request", "body": b"", "more_body": False}
+        if ends
+        else {"type": "http.disconnect"}
+    )
+
+    async def receive() -> Any:
+        return messages.pop(0)
+
+    kind = kind or f"multipart/form-data; boundary={BOUNDARY}"
+    given = {"content-type": kind, **{name.replace("_", "-"): v for name, v in headers.items()}}
+    raw = [(name.encode(), value.encode()) for name, value in given.items()]
+    return Request({"type": "http", "method": "POST", "path": "/", "headers": raw}, receive)
+
+
+def part(name: str, value: bytes, filename: str | None = None) -> bytes:
+    named = f'; filename="{filename}"' if filename is not None else ""
+    head = f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="{name}"{named}\r\n\r\n'
+    return head.encode() + value + b"\r\n"
+
+
+END = f"--{BOUNDARY}--\r\n".encode()
+
+
+async def test_a_body() -> None:
+    assert await read_body(request_of(b"ab", b"cd"), 4) == b"abcd"
+
+
+async def test_a_body_that_says_it_is_too_long_is_not_begun() -> None:
+    request = request_of(b"x" * 100, content_length="100")
+    with pytest.raises(TooLargeError, match="99 bytes"):
+        await read_body(request, 99)
+    assert (await request.receive())["body"] == b"x" * 100
+
+
+async def test_a_body_that_becomes_too_long_is_left_there() -> None:
+    request = request_of(b"x" * 60, b"x" * 60, b"x" * 60)
+    with pytest.raises(TooLargeError):
+        await read_body(request, 100)
+    assert (await request.receive())["body"] == b"x" * 60
+
+
+async def test_a_client_that_goes() -> None:
+    with pytest.raises(ClientDisconnect):
+        await read_body(request_of(b"ab", ends=False), 100)
+
+
+async def test_a_form() -> None:
+    data = part("model", b"x") + part("file", b"RIFF" * 9, "a.wav") + part("t[]", b"1") + END
+    chunks = [data[at : at + 7] for at in range(0, len(data), 7)]
+    async with read_form(request_of(*chunks), 999) as form:
+        assert form.fields == [("model", "x"), ("t[]", "1")]
+        assert form.file.read() == b"RIFF" * 9
+        assert form.file.seek(0) == 0
+    assert form.file.closed
+
+
+async def test_a_large_file_lies_on_disk() -> None:
+    data = part("file", b"x" * 3_000_000, "a.wav") + END
+    async with read_form(request_of(data), 4_000_000) as form:
+        assert isinstance(form.file.fileno(), int)
+    assert form.file.closed
+
+
+@pytest.mark.parametrize(
+    ("data", "code", "param"),
+    [
+        (part("model", b"x") + END, "missing_required_parameter", "file"),
+        (part("file", b"x") + END, "missing_required_parameter", "file"),
+        (part("file", b"x", "a") + part("file", b"y", "b") + END, "invalid_form", None),
+        (part("prompt", b"x" * 100_000) + END, "invalid_form", None),
+        (b"".join(part(f"f{n}", b"") for n in range(100)) + END, "invalid_form", None),
+        (b"--nonsense\r\n\r\n", "invalid_form", None),
+        (b"", "missing_required_parameter", "file"),
+    ],
+)
+async def test_forms_that_are_refused(data: bytes, code: str, param: str | None) -> None:
+    with pytest.raises(WireError) as refused:
+        async with read_form(request_of(data), 999_999):
+            pass
+    assert (refused.value.code, refused.value.param) == (code, param)
+
+
+@pytest.mark.parametrize("kind", ["application/json", "multipart/form-data", "text/plain"])
+async def test_what_is_no_form(kind: str) -> None:
+    with pytest.raises(WireError):
+        async with read_form(request_of(b"{}", kind=kind), 999):
+            pass
+
+
+@pytest.mark.parametrize("size", [1_000, 2_000_000])
+async def test_a_file_that_is_too_long_leaves_nothing_open(size: int) -> None:
+    data = part("file", b"x" * size, "a.wav") + END
+    with pytest.raises(TooLargeError):
+        async with read_form(request_of(data), 999):
+            pass
+
+
+async def test_a_client_that_goes_in_the_middle_of_its_file() -> None:
+    with pytest.raises(ClientDisconnect):
+        async with read_form(request_of(part("file", b"x" * 2_000_000, "a"), ends=False), 9**9):
+            pass

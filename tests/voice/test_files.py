@@ -1,0 +1,206 @@
+"""File jobs: a place in turn, given up to calls, taken again."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pipelines.places import DisplacedError
+from pipelines.strain import Strain
+from voice.admission import Admission, AdmissionSettings, Caller, Reason, Room
+from voice.files import FileJobs, FileSettings
+from voice.metrics import Metrics
+from voice.reception import Reception, RefusedError
+
+pytestmark = pytest.mark.virtual_clock
+
+
+class Line:
+    heard_at = 1e9
+
+    def abort(self) -> None:
+        pass
+
+
+class Bench:
+    """A reception with two slots of the voice, and its file jobs."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.room = Room(4, {"tts": 2})
+        admission = Admission(AdmissionSettings(max_calls=4), {}, self.room)
+        self.reception = Reception(admission, lambda: self.room, Metrics())
+        self.jobs = FileJobs(FileSettings(**settings), self.reception)
+        self.began: list[str] = []
+
+    def call(self) -> Any:
+        async def gone() -> None:
+            await asyncio.Event().wait()
+
+        return self.reception.admit(Caller(), Line(), gone)
+
+    async def work(self, name: str, hold_s: float = 1.0) -> None:
+        with self.jobs.job("tts") as place:
+            async with place.hold():
+                self.began.append(name)
+                await asyncio.sleep(hold_s)
+
+
+async def passed() -> None:
+    """Let all that can happen now happen."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+@pytest.fixture
+def bench() -> Callable[..., Bench]:
+    return Bench
+
+
+async def test_jobs_work_side_by_side_as_far_as_there_is_room(bench: Any) -> None:
+    house, loop = bench(), asyncio.get_running_loop()
+    began = loop.time()
+    await asyncio.gather(*(house.work(name) for name in "abcd"))
+    assert house.began == list("abcd")
+    assert loop.time() - began == pytest.approx(2.0)
+    assert house.jobs.count == 0
+
+
+async def test_a_call_takes_the_place_and_the_job_takes_it_again(bench: Any) -> None:
+    house, seen = bench(), []
+    with house.jobs.job("tts") as place:
+        async with house.call():
+            first = asyncio.Event()
+
+            async def job() -> None:
+                for attempt in range(2):
+                    try:
+                        async with place.hold():
+                            seen.append(f"in {attempt}")
+                            first.set()
+                            await asyncio.sleep(5)
+                            seen.append("done")
+                    except DisplacedError:
+                        seen.append("displaced")
+
+            working = asyncio.ensure_future(job())
+            await first.wait()
+            async with house.call():
+                await passed()
+                assert seen == ["in 0", "displaced"]
+                await asyncio.sleep(100)  # longer than a job waits at its beginning
+                assert seen == ["in 0", "displaced"]
+            await working
+    assert seen == ["in 0", "displaced", "in 1", "done"]
+
+
+async def test_under_strain_all_jobs_leave_and_come_back(bench: Any) -> None:
+    house = bench()
+    with house.jobs.job("tts") as place:
+        with pytest.raises(DisplacedError):
+            async with place.hold():
+                house.room = Room(4, {"tts": 2}, Strain.NO_FILES)
+                house.reception.settle()
+                await asyncio.sleep(1)
+        again = asyncio.ensure_future(place.hold().__aenter__())
+        await passed()
+        assert not again.done()
+        house.room = Room(4, {"tts": 2})
+        house.reception.settle()
+        await again
+        await passed()
+
+
+async def test_who_gets_no_place_in_time_is_told_why(bench: Any) -> None:
+    house, loop = bench(wait_s=7), asyncio.get_running_loop()
+    async with house.call(), house.call():
+        began = loop.time()
+        with pytest.raises(RefusedError) as refused:
+            await house.work("late")
+        assert loop.time() - began == pytest.approx(7)
+    assert refused.value.refusal.reason is Reason.SERVER_FULL
+    assert (house.began, house.jobs.count) == ([], 0)
+
+
+async def test_who_waits_is_served_in_the_order_of_coming(bench: Any) -> None:
+    house = bench()
+    async with house.call(), house.call():
+        waiting = []
+        for name in "abc":
+            waiting.append(asyncio.ensure_future(house.work(name)))
+            await passed()
+        assert house.began == []
+    await asyncio.gather(*waiting)
+    assert house.began == ["a", "b", "c"]
+
+
+async def test_who_is_last_in_a_queue_is_told_so(bench: Any) -> None:
+    house = bench(wait_s=1)
+    async with house.call(), house.call():
+        first = asyncio.ensure_future(house.work("first"))
+        second = asyncio.ensure_future(house.work("second"))
+        failures = await asyncio.gather(first, second, return_exceptions=True)
+    assert [type(failure) for failure in failures] == [RefusedError, RefusedError]
+    assert {each.refusal.reason for each in failures} == {Reason.SERVER_FULL, Reason.WAITED}
+
+
+async def test_a_server_that_shuts_down_lets_nobody_wait(bench: Any) -> None:
+    house = bench()
+    house.room = Room(4, {"tts": 2}, closing=True)
+    with pytest.raises(RefusedError) as refused:
+        await house.work("late")
+    assert refused.value.refusal.reason is Reason.CLOSING
+
+
+async def test_too_many_jobs_are_refused_at_once(bench: Any) -> None:
+    house = bench(max_jobs=1)
+    with house.jobs.job("tts"):
+        with pytest.raises(RefusedError) as refused:
+            await house.work("second")
+        assert refused.value.refusal.reason is Reason.SERVER_FULL
+    await house.work("third")
+
+
+async def test_engines_have_queues_of_their_own(bench: Any) -> None:
+    house = bench()
+    async with house.call(), house.call():
+        speaking = asyncio.ensure_future(house.work("speech"))
+        await passed()
+        with house.jobs.job("asr") as place:
+            async with place.hold():
+                pass
+        speaking.cancel()
+        await asyncio.gather(speaking, return_exceptions=True)
+
+
+async def test_who_is_cancelled_from_outside_is_not_displaced(bench: Any) -> None:
+    house = bench()
+    working = asyncio.ensure_future(house.work("a", 100))
+    await passed()
+    working.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await working
+    assert house.jobs.count == 0
+    await house.work("b")
+
+
+async def test_both_at_once_is_a_cancellation(bench: Any) -> None:
+    house = bench()
+    async with house.call():
+        working = asyncio.ensure_future(house.work("a", 100))
+        await passed()
+        async with house.call():
+            working.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await working
+
+
+async def test_work_that_is_done_as_its_place_is_lost_is_done(bench: Any) -> None:
+    house = bench()
+    async with house.call():
+        with house.jobs.job("tts") as place:
+            async with place.hold():
+                house.room = Room(4, {"tts": 2}, Strain.NO_FILES)
+                house.reception.settle()
+            await passed()
+    assert asyncio.current_task().cancelling() == 0  # type: ignore[union-attr]

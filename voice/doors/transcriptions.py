@@ -1,0 +1,127 @@
+"""``POST /v1/audio/transcriptions``: a file of speech to text.
+
+Source: https://platform.openai.com/docs/api-reference/audio/createTranscription
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from pipelines.media.threads import decoded
+from pipelines.transcription.captions import Utterance, srt, vtt
+from pipelines.transcription.chunks import ChunkSettings
+from pipelines.transcription.hearing import Wanted, transcribe
+from voice.doors.companions import EVENTS, Companion, Job, while_there
+from voice.doors.uploads import Form, read_form
+from voice.house import House
+from voice.wire.audio_api import (
+    TextDelta,
+    TextDone,
+    TranscriptionForm,
+    json_answer,
+    segment_event,
+    sse,
+    suspicion_of,
+    text_of,
+    to_json,
+    transcription_form,
+    verbose_answer,
+)
+
+logger = logging.getLogger(__name__)
+
+PATH: Final = "/v1/audio/transcriptions"
+
+_JSON: Final = "application/json"
+_PLAIN: Final = "text/plain; charset=utf-8"
+
+
+def transcriptions(house: House) -> Companion:
+    """The endpoint of this house."""
+    return Companion(house, "asr", TranscriptionDoor(house).serve)
+
+
+class TranscriptionDoor:
+    """Of one house."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+
+    async def serve(self, job: Job) -> None:
+        """Read the request and transcribe. Raises what ``companions.answer_for`` knows."""
+        async with read_form(job.request, self._house.config.files.max_upload_bytes) as form:
+            wanted = transcription_form(form.fields)
+            await while_there(job.request, self._transcribe(job, form, wanted))
+
+    async def _transcribe(self, job: Job, form: Form, asked: TranscriptionForm) -> None:
+        began, heard = asyncio.get_running_loop().time(), list[Utterance]()
+        segments = 0
+
+        async def put(utterance: Utterance) -> None:
+            nonlocal segments
+            if asked.stream:
+                await _stream(job, asked, utterance, first=not text_of(heard), number=segments)
+            segments += len(utterance.segments)
+            heard.append(utterance)
+
+        wanted, engines = _wanted(job, asked, self._house), self._house.engines
+        async with decoded(form.file, self._house.config.files.max_audio_s) as blocks:
+            duration_ms = await transcribe(
+                blocks, wanted, engines.ears.vad, engines.asr, job.place, put
+            )
+        took_s = asyncio.get_running_loop().time() - began
+        logger.info("%s: %.1f s of sound heard in %.1f s", job.call, duration_ms / 1000, took_s)
+        await _finish(job, asked, heard, duration_ms)
+
+
+def _wanted(job: Job, asked: TranscriptionForm, house: House) -> Wanted:
+    vad = asked.chunking_strategy
+    chunks = ChunkSettings()
+    if vad is not None:
+        chunks = ChunkSettings(vad.threshold, vad.silence_duration_ms, vad.prefix_padding_ms)
+    language = asked.language or house.config.agent.language
+    if asked.temperature:
+        logger.info("%s: temperature is not followed: the guard chooses it", job.call)
+    return Wanted(language, asked.prompt, chunks, job.call)
+
+
+async def _stream(
+    job: Job, asked: TranscriptionForm, utterance: Utterance, *, first: bool, number: int
+) -> None:
+    """What was just heard, as events."""
+    if utterance.text:
+        delta = utterance.text if first else f" {utterance.text}"
+        await job.out.piece(sse(TextDelta(delta)), EVENTS)
+    if asked.response_format == "verbose_json":
+        for count, segment in enumerate(utterance.segments, number):
+            await job.out.piece(sse(segment_event(count, segment)), EVENTS)
+
+
+async def _finish(
+    job: Job, asked: TranscriptionForm, heard: list[Utterance], duration_ms: int
+) -> None:
+    if asked.stream:
+        await job.out.piece(sse(TextDone(text_of(heard), suspicion_of(heard))), EVENTS)
+        await job.out.finish()
+        return
+    await job.out.whole(*_answer(asked, heard, duration_ms))
+
+
+def _answer(
+    asked: TranscriptionForm, heard: list[Utterance], duration_ms: int
+) -> tuple[bytes, str]:
+    """The body and its type."""
+    spoken = [each for utterance in heard for each in utterance.spoken]
+    match asked.response_format:
+        case "text":
+            return f"{text_of(heard)}\n".encode(), _PLAIN
+        case "srt":
+            return srt(spoken).encode(), "application/x-subrip; charset=utf-8"
+        case "vtt":
+            return vtt(spoken).encode(), "text/vtt; charset=utf-8"
+        case "verbose_json":
+            return to_json(verbose_answer(heard, duration_ms, asked)), _JSON
+        case _:
+            return to_json(json_answer(heard, duration_ms)), _JSON

@@ -1,0 +1,84 @@
+"""Bodies of requests, read no further than they may be long."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import BinaryIO, Final
+
+from starlette.datastructures import UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.requests import Request
+
+from voice.wire.realtime_errors import WireError
+
+_MOST_FIELDS: Final = 64
+_FIELD_BYTES: Final = 64 * 1024
+_HEADROOM: Final = 256 * 1024
+"""What a form may have beside its file."""
+
+
+class TooLargeError(Exception):
+    """A body is longer than it may be; it has not been read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A form: its fields as text, and its file, on disk if it is large."""
+
+    fields: list[tuple[str, str]]
+    file: BinaryIO
+
+
+async def read_body(request: Request, most: int) -> bytes:
+    """All of it. Raises TooLargeError, and ClientDisconnect."""
+    return b"".join([chunk async for chunk in _bounded(request, most)])
+
+
+@asynccontextmanager
+async def read_form(request: Request, most: int) -> AsyncIterator[Form]:
+    """A multipart form with one file of ``most`` bytes, which is there until the context is left.
+    Raises TooLargeError, WireError and ClientDisconnect."""
+    if not request.headers.get("content-type", "").startswith("multipart/form-data"):
+        raise WireError("invalid_content_type", "Send a multipart form: multipart/form-data.")
+    parser = MultiPartParser(
+        request.headers,
+        _bounded(request, most + _HEADROOM),
+        max_files=1,
+        max_fields=_MOST_FIELDS,
+        max_part_size=_FIELD_BYTES,
+    )
+    try:
+        parsed = await parser.parse()
+    except MultiPartException as error:
+        raise WireError("invalid_form", f"The form cannot be read: {error.message}") from error
+    try:
+        items = parsed.multi_items()
+        file = parsed.get("file")
+        if not isinstance(file, UploadFile):
+            told = "Missing parameter 'file': it is required, as a file with a name."
+            raise WireError("missing_required_parameter", told, "file")
+        if file.size is not None and file.size > most:
+            raise TooLargeError(_too_large(most))
+        fields = [(name, value) for name, value in items if isinstance(value, str)]
+        yield Form(fields, file.file)
+    finally:
+        await parsed.close()
+
+
+async def _bounded(request: Request, most: int) -> AsyncGenerator[bytes, None]:
+    """The body as it comes; what is too long by its own word is not begun."""
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared) > most:
+        raise TooLargeError(_too_large(most))
+    size = 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > most:
+            raise TooLargeError(_too_large(most))
+        yield chunk
+
+
+def _too_large(most: int) -> str:
+    return f"The request has more than the {most} bytes that it may have."
