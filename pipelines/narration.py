@@ -22,6 +22,9 @@ from pipelines.speaking.script import Line, Script
 Put: TypeAlias = Callable[[Pcm], Awaitable[None]]
 """Takes the next piece, and may wait; cancelled, it has not taken it."""
 
+_TEXT_AT_A_TIME: Final = 256
+"""Characters: each phrase takes some of a millisecond, and a book of them would hold the loop."""
+
 _PIECE_MS: Final = 200
 """The most that is handed on at a time, so that what comes behind can begin early."""
 
@@ -38,10 +41,12 @@ class Narration:
 
 
 def lines_of(narration: Narration) -> Iterator[Line]:
-    """The phrases, those that have nothing to be said left out."""
-    script = Script(narration.language)
-    for part in (script.feed(narration.text), script.finish()):
-        yield from (line for line in part if line.spoken)
+    """The phrases that have something to be said, each worked out when it is asked for."""
+    script, text = Script(narration.language), narration.text
+    for start in range(0, len(text), _TEXT_AT_A_TIME):
+        lines = script.feed(text[start : start + _TEXT_AT_A_TIME])
+        yield from (line for line in lines if line.spoken)
+    yield from (line for line in script.finish() if line.spoken)
 
 
 async def narrate(narration: Narration, tts: Tts, place: Place, put: Put) -> None:

@@ -46,6 +46,7 @@ EXTRAS: Final = (
         "Whisper, Orpheus and chat at full speed on NVIDIA GPUs",
         "run in NVIDIA's TensorRT-LLM container, 1.3.0rc26 or later (docs/gpu.md)",
     ),
+    Extra("av", "files that are no WAV, FLAC, Ogg or MP3; speech as AAC", how_to_install("files")),
     Extra(NVML, "listing GPUs, [placement] on them", f"`{install_command(NVML)}`"),
     *(Extra(name, "traces of calls", how_to_install("traces")) for name in TRACES),
 )

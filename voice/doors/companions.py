@@ -21,16 +21,13 @@ from pipelines.media.reading import MediaError
 from voice.admission import Reason
 from voice.doors.handshake import judge_request, told_of
 from voice.doors.refusals import Answer
-from voice.doors.uploads import TooLargeError
+from voice.doors.uploads import STALL_S, TooLargeError
 from voice.files import FilePlace
 from voice.house import House
 from voice.reception import RefusedError
 from voice.wire.realtime_errors import WireError
 
 logger = logging.getLogger(__name__)
-
-STALL_S: Final = 60.0
-"""A client that takes nothing for so long has gone."""
 
 EVENTS: Final = "text/event-stream"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -12,6 +13,9 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
 from voice.wire.realtime_errors import WireError
+
+STALL_S: Final = 60.0
+"""A client that sends or takes nothing for so long has gone."""
 
 _MOST_FIELDS: Final = 64
 _FIELD_BYTES: Final = 64 * 1024
@@ -32,14 +36,14 @@ class Form:
 
 
 async def read_body(request: Request, most: int) -> bytes:
-    """All of it. Raises TooLargeError, and ClientDisconnect."""
+    """All of it. Raises TooLargeError, ClientDisconnect, and TimeoutError where it stops coming."""
     return b"".join([chunk async for chunk in _bounded(request, most)])
 
 
 @asynccontextmanager
 async def read_form(request: Request, most: int) -> AsyncIterator[Form]:
     """A multipart form with one file of ``most`` bytes, which is there until the context is left.
-    Raises TooLargeError, WireError and ClientDisconnect."""
+    Raises what ``read_body`` does, and WireError."""
     if not request.headers.get("content-type", "").startswith("multipart/form-data"):
         raise WireError("invalid_content_type", "Send a multipart form: multipart/form-data.")
     parser = MultiPartParser(
@@ -68,12 +72,17 @@ async def read_form(request: Request, most: int) -> AsyncIterator[Form]:
 
 
 async def _bounded(request: Request, most: int) -> AsyncGenerator[bytes, None]:
-    """The body as it comes; what is too long by its own word is not begun."""
+    """The body as it comes; what is too long by its own word is not begun. Raises TimeoutError
+    where nothing comes any more."""
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > most:
         raise TooLargeError(_too_large(most))
-    size = 0
-    async for chunk in request.stream():
+    size, chunks = 0, request.stream()
+    while True:
+        async with asyncio.timeout(STALL_S):
+            chunk = await anext(chunks, None)
+        if chunk is None:
+            return
         size += len(chunk)
         if size > most:
             raise TooLargeError(_too_large(most))

@@ -10,8 +10,8 @@ from starlette.requests import ClientDisconnect, Request
 from engines.ports import EngineError
 from pipelines.media.reading import MediaError
 from voice.admission import Reason, Refusal
-from voice.doors.companions import EVENTS, STALL_S, Companion, Job, Outlet, answer_for, while_there
-from voice.doors.uploads import TooLargeError
+from voice.doors.companions import EVENTS, Companion, Job, Outlet, answer_for, while_there
+from voice.doors.uploads import STALL_S, TooLargeError
 from voice.reception import RefusedError
 from voice.wire.realtime_errors import WireError
 

@@ -1,11 +1,12 @@
 """Bodies, read no further than they may be long."""
 
+import asyncio
 from typing import Any
 
 import pytest
 from starlette.requests import ClientDisconnect, Request
 
-from voice.doors.uploads import TooLargeError, read_body, read_form
+from voice.doors.uploads import STALL_S, TooLargeError, read_body, read_form
 from voice.wire.realtime_errors import WireError
 
 BOUNDARY = "b0undary"
@@ -59,6 +60,20 @@ async def test_a_body_that_becomes_too_long_is_left_there() -> None:
 async def test_a_client_that_goes() -> None:
     with pytest.raises(ClientDisconnect):
         await read_body(request_of(b"ab", ends=False), 100)
+
+
+@pytest.mark.virtual_clock
+async def test_a_client_that_stops_sending() -> None:
+    request = request_of(b"ab")
+    receive, began = request.receive, asyncio.get_running_loop().time()
+
+    async def once() -> Any:
+        message = await receive()
+        return message if message["body"] else await asyncio.Event().wait()
+
+    with pytest.raises(TimeoutError):
+        await read_body(Request(request.scope, once), 100)
+    assert asyncio.get_running_loop().time() - began == pytest.approx(STALL_S)
 
 
 async def test_a_form() -> None:
