@@ -9,6 +9,7 @@ import socket
 from collections.abc import Callable
 from typing import Final, cast
 
+from voice.admission import Caller
 from voice.doors.phone_call import serve_leg
 from voice.doors.phone_leg import Leg
 from voice.doors.phone_pacer import STEADY
@@ -57,7 +58,7 @@ class AudioSocketLine(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        self.peer = transport.get_extra_info("peername")[0]
+        self.peer = (transport.get_extra_info("peername") or ("",))[0]
         self.heard_at = self._loop.time()
         self._answer(self)
 
@@ -111,7 +112,7 @@ async def serve_audiosocket(house: House, listener: socket.socket) -> None:
 
         server = await loop.create_server(lambda: AudioSocketLine(answer), sock=listener)
         try:
-            await server.serve_forever()
+            await loop.create_future()  # serve_forever would wait for the calls before they end
         finally:
             server.close()
 
@@ -131,7 +132,8 @@ async def _serve(house: House, line: AudioSocketLine, leg: Leg) -> None:
     try:
         await leg.wait_begun(START_S)
         if leg.started.done():
-            await serve_leg(house, leg, house.config.phone.tenant, {})
+            caller = Caller(house.config.phone.tenant, phone=True)
+            await serve_leg(house, leg, caller, {})
         elif leg.ended.done():
             logger.info("AudioSocket: a connection was no call: %s", leg.ended.result())
     except* Exception:

@@ -21,6 +21,7 @@ from voice.doors.phone_call import serve_leg
 from voice.doors.phone_leg import Leg
 from voice.doors.refusals import Answer
 from voice.house import House
+from voice.rates import Bucket
 from voice.socket import CallSocket
 from voice.wire.phone import Message, PhoneCodec, PhoneWireError
 from voice.wire.phone_wires import WIRES, detect
@@ -39,6 +40,8 @@ START_S: Final = 10.0
 CLOSE_S: Final = 2.0
 """How long it may take to answer a close; then the connection is dropped."""
 
+_BURST_S: Final = 2.0
+"""Of messages may come at once: a network that was held up brings them all together."""
 _MOST_FIRST: Final = 2
 """Messages after which a wire is known, or is none of ours."""
 _OVER, _MISBEHAVED, _STRANGER, _BUG = 1000, 1002, 1008, 1011
@@ -75,7 +78,8 @@ class PhoneDoor:
             send_ahead=phone.send_ahead,
             tell_late=self._house.metrics.phone_lateness.observe,
         )
-        with _connected(socket, leg, receive):
+        pace = self._house.config.server.messages_per_s
+        with _connected(socket, leg, receive, pace):
             await _accept(scope, send)
             code = await self._serve(leg, access, scope)
         if not socket.disconnected:
@@ -101,13 +105,13 @@ class PhoneDoor:
         return _MISBEHAVED if leg.misbehaved and code == _OVER else code
 
     async def _admit(self, leg: Leg, wire: str, access: Access, scope: Scope) -> int:
-        tenant = access.tenant_for(wire)
-        if tenant is None:
+        caller = access.caller_for(wire)
+        if caller is None:
             logger.warning("a call over %s has not shown that it may", wire)
             self._house.metrics.calls_opened.labels("refused").inc()
             return _STRANGER
         headers, record = Headers(scope=scope), asks_for_recording(scope)
-        await serve_leg(self._house, leg, tenant, headers, record=record)
+        await serve_leg(self._house, leg, caller, headers, record=record)
         return _OVER
 
 
@@ -154,10 +158,20 @@ def _finder(wire: str | None) -> Callable[[Sequence[Message]], PhoneCodec | None
 
 
 @contextmanager
-def _connected(socket: CallSocket, leg: Leg, receive: Receive) -> Iterator[None]:
-    """Messages go straight from the parser to the leg, and it learns when the line is gone."""
-    socket.on_message = lambda message: leg.take(message.decode("utf-8", "replace"))
-    socket.on_binary = leg.take
+def _connected(
+    socket: CallSocket, leg: Leg, receive: Receive, messages_per_s: float
+) -> Iterator[None]:
+    """Messages go straight from the parser to the leg, and it learns when the line is gone. Who
+    sends more than anyone speaks waits, so that others need not."""
+    bucket, now = Bucket(_BURST_S * messages_per_s, messages_per_s), socket.loop.time
+
+    def take(message: Message) -> None:
+        if wait_s := bucket.spend(1, now()):
+            socket.hold(wait_s)
+        leg.take(message)
+
+    socket.on_message = lambda message: take(message.decode("utf-8", "replace"))
+    socket.on_binary = take
     socket.on_writable = leg.pump
     gone = asyncio.ensure_future(receive())  # messages take the short cut
     gone.add_done_callback(lambda _: leg.end("the line is gone"))

@@ -10,12 +10,13 @@ import base64
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from starlette.datastructures import Headers
 
-from voice.auth import is_foreign_page, presented_key, tenant_of
+from voice.admission import Caller
+from voice.auth import caller_of, is_foreign_page, presented_key
 from voice.doors.handshake import Scope, counted, query_of
 from voice.doors.refusals import Answer
 from voice.house import House
@@ -36,23 +37,26 @@ PATH: Final = "/phone"
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What a handshake has shown: ``tenant``, whose API key it has (None: nobody's); ``proved``,
+    """What a handshake has shown: ``caller``, whose API key it has (None: nobody's); ``proved``,
     by carrier that has a secret here, whether this is that carrier."""
 
-    tenant: str | None
+    caller: Caller | None
     proved: Mapping[str, bool]
     tenant_of_carriers: str
 
-    def tenant_for(self, wire: str) -> str | None:
+    def caller_for(self, wire: str) -> Caller | None:
         """Whose call it is if it comes over this wire; None for nobody's."""
-        if wire not in self.proved:
-            return self.tenant
-        return (self.tenant or self.tenant_of_carriers) if self.proved[wire] else None
+        if not self.proved.get(wire, True):
+            return None
+        known = self.caller
+        if known is None and wire in self.proved:
+            known = Caller(self.tenant_of_carriers)
+        return replace(known, phone=True) if known is not None else None
 
     @property
     def hopeless(self) -> bool:
         """There is no wire that it may come over."""
-        return self.tenant is None and not any(self.proved.values())
+        return self.caller is None and not any(self.proved.values())
 
 
 def judge(house: House, scope: Scope, wire: str | None) -> Access | Answer:
@@ -66,11 +70,11 @@ def judge(house: House, scope: Scope, wire: str | None) -> Access | Answer:
         told = "This page may not use this server: see allowed_origins."
         return counted(house, Answer(403, "origin_not_allowed", told))
     access = Access(
-        tenant_of(_key_of(scope, headers), keys),
+        caller_of(_key_of(scope, headers), keys),
         _proved(house.config.phone, scope, headers),
         house.config.phone.tenant,
     )
-    if access.hopeless or (wire is not None and access.tenant_for(wire) is None):
+    if access.hopeless or (wire is not None and access.caller_for(wire) is None):
         return counted(house, _stranger(access, wire))
     if not house.ready:
         told = "The models are still loading."

@@ -10,6 +10,8 @@ from dataclasses import replace
 from typing import Any, Final
 from uuid import uuid4
 
+import soxr
+
 from engines.audio import Pcm
 from engines.vad.ears import BacklogError
 from pipelines.conversation.call import Call, open_call
@@ -19,6 +21,7 @@ from voice.admission import Caller
 from voice.busy import busy_tone
 from voice.doors.phone_keypad import typed_words
 from voice.doors.phone_leg import Leg
+from voice.doors.ration import RationedLlm
 from voice.house import House
 from voice.reception import CallerGoneError, RefusedError
 from voice.wire.phone import LegStarted
@@ -36,17 +39,26 @@ class PhoneCall:
     """Tells a leg what its call says, and the call what the leg hears; implements
     ``pipelines.conversation.ports.Door`` and ``voice.doors.phone_leg.Ear``."""
 
-    def __init__(self, leg: Leg, new_id: Callable[[], str], *, digits_interrupt: bool) -> None:
+    def __init__(
+        self,
+        leg: Leg,
+        new_id: Callable[[], str],
+        ration: RationedLlm,
+        *,
+        digits_interrupt: bool,
+    ) -> None:
         self.call: Call | None = None
         self.over = asyncio.Event()
         self._leg = leg
         self._new_id = new_id
+        self._ration = ration
         self._digits_interrupt = digits_interrupt
         self._epoch = 0
         self._rate = 0
+        self._fitted: soxr.ResampleStream | None = None
 
     def open(self, call: Call, rate: int) -> None:
-        """The call is there; audio comes at this rate."""
+        """The call is there; it hears audio of this rate."""
         self.call, self._rate = call, rate
         self._leg.ear = self
 
@@ -63,6 +75,7 @@ class PhoneCall:
     def heard(self, pcm: Pcm) -> None:
         if self.call is None:
             return
+        pcm = self._fit(pcm)
         if pcm.rate != self._rate:
             self._rate = pcm.rate
             self.call.set_rate(pcm.rate)
@@ -71,6 +84,15 @@ class PhoneCall:
         except BacklogError as error:
             self._leg.misbehaved = True
             self._leg.end(str(error))
+
+    def _fit(self, pcm: Pcm) -> Pcm:
+        """At a rate that calls can hear; whoever changes to another one does so once."""
+        rate = heard_rate(pcm.rate)
+        if rate == pcm.rate:
+            return pcm
+        if self._fitted is None:
+            self._fitted = soxr.ResampleStream(pcm.rate, rate, 1, dtype="int16", quality="MQ")
+        return Pcm(self._fitted.resample_chunk(pcm.samples), rate)
 
     def pressed(self) -> None:
         if self.call is not None and self._digits_interrupt:
@@ -88,7 +110,9 @@ class PhoneCall:
     # --- what the call says -------------------------------------------------------------
 
     def reply_started(self, epoch: int) -> None:
-        self._epoch = epoch
+        if epoch != self._epoch:  # what goes on was counted before
+            self._epoch = epoch
+            self._ration.begin_reply()
 
     def reply_began_item(self, item: AgentItem, previous_id: str | None) -> None:  # noqa: ARG002
         self._leg.begin(self._epoch, item)
@@ -123,21 +147,29 @@ class PhoneCall:
     def caller_idle(self, since_ms: int, at_ms: int) -> None: ...
 
 
+def heard_rate(rate: int) -> int:
+    """At which rate a call hears audio of this rate: ears convert all but 44.1 kHz and its like."""
+    return 16_000 if rate % 500 else rate
+
+
 async def serve_leg(
-    house: House, leg: Leg, tenant: str, headers: Mapping[str, str], *, record: bool = False
+    house: House, leg: Leg, caller: Caller, headers: Mapping[str, str], *, record: bool = False
 ) -> None:
     """A leg that has started, from there until its line may be closed: it is let in and talked to,
     or hears that there is no room. Raises what a bug has raised. Of an end that has a word on its
     wire, the other side makes the end of the line."""
     told = False
+    sessions, now = house.rates.of(caller).sessions, asyncio.get_running_loop().time()
     try:
-        async with house.reception.admit(Caller(tenant, phone=True), leg.line, leg.wait_ended):
-            await _talk(house, leg, tenant, headers, record=record)
+        if sessions is not None and sessions.wait_s(now):
+            await _turn_away(house, leg, caller.tenant, "rate_limit_exceeded")
+        else:
+            async with house.reception.admit(caller, leg.line, leg.wait_ended):
+                if sessions is not None:
+                    sessions.spend(1, asyncio.get_running_loop().time())
+                await _talk(house, leg, caller, headers, record=record)
     except RefusedError as refused:
-        logger.info("a phone call was refused: %s", refused.refusal.reason)
-        house.metrics.calls_opened.labels("refused").inc()
-        house.metrics.refusals.labels(refused.refusal.reason.value, tenant).inc()
-        await _tell_busy(leg, house.config.phone.drain_s)
+        await _turn_away(house, leg, caller.tenant, refused.refusal.reason.value)
     except CallerGoneError:
         house.metrics.calls_opened.labels("gone").inc()
     finally:
@@ -147,9 +179,10 @@ async def serve_leg(
 
 
 async def _talk(
-    house: House, leg: Leg, tenant: str, headers: Mapping[str, str], *, record: bool
+    house: House, leg: Leg, caller: Caller, headers: Mapping[str, str], *, record: bool
 ) -> None:
     started, config, settings = leg.started.result(), house.config.phone, house.call_settings
+    rate = heard_rate(started.rate)
     name, numbers = f"phone_{uuid4().hex[:12]}", itertools.count(1)
     loop = asyncio.get_running_loop()
 
@@ -157,23 +190,24 @@ async def _talk(
         return f"{name}_{next(numbers):04d}"
 
     _tell(leg, started, name)
-    door = PhoneCall(leg, new_id, digits_interrupt=config.digits_interrupt)
+    ration = RationedLlm(house.engines.llm, house.rates.of(caller).requests)
+    door = PhoneCall(leg, new_id, ration, digits_interrupt=config.digits_interrupt)
     record = house.records.can_record and (record or started.parameters.get("record") == "1")
     with (
-        house.records.keep(name, started.rate, settings.turns, record=record) as kept,
-        house.watched(name, tenant, headers) as watching,
+        house.records.keep(name, rate, settings.turns, record=record) as kept,
+        house.watched(name, caller.tenant, headers) as watching,
     ):
         async with open_call(
-            house.engines,
+            replace(house.engines, llm=ration),
             settings,
             door,
-            rate=started.rate,
+            rate=rate,
             new_id=new_id,
             call_id=name,
             observers=(*watching, *kept.observers),
             recorder=kept.recorder,
         ) as call:
-            door.open(call, started.rate)
+            door.open(call, rate)
             with house.knows(call):
                 door.greet(config.greeting, by_model=config.model_greets)
                 await _first_of(leg, door.over)
@@ -181,15 +215,18 @@ async def _talk(
     logger.info("%s is over: %s", name, _reason(leg))
 
 
-async def _tell_busy(leg: Leg, drain_s: float) -> None:
-    """Where a call is answered already, the tone says it."""
+async def _turn_away(house: House, leg: Leg, tenant: str, reason: str) -> None:
+    """The call is answered already: the busy tone says that there is none."""
     assert leg.codec is not None, "the leg has started"
+    logger.info("a phone call was refused: %s", reason)
+    house.metrics.calls_opened.labels("refused").inc()
+    house.metrics.refusals.labels(reason, tenant).inc()
     tone = busy_tone(leg.codec.rate)
     leg.begin(0)
     leg.speak(tone)
     leg.finish()
-    until = asyncio.get_running_loop().time() + tone.duration_ms / 1000 + drain_s
-    await leg.play_out(until)
+    drain_s = tone.duration_ms / 1000 + house.config.phone.drain_s
+    await leg.play_out(asyncio.get_running_loop().time() + drain_s)
 
 
 async def _first_of(leg: Leg, over: asyncio.Event) -> None:

@@ -12,6 +12,7 @@ from engines.audio import Pcm
 from engines.scripted import ScriptedAsr, ScriptedLlm, ScriptedTts
 from engines.vad.ears import Ears
 from pipelines.conversation.ports import Engines
+from voice.admission import Caller as Asking
 from voice.config import load
 from voice.doors.phone_call import serve_leg
 from voice.doors.phone_leg import Leg
@@ -27,6 +28,7 @@ from voice.wire.phone import (
     PhoneWireError,
 )
 
+CALLER = Asking(phone=True)
 RATE = 8_000
 LOUD = 8_000
 QUIET = ("phone.greeting=", "turns.echo_guard=false", "turns.partials=false")
@@ -43,8 +45,16 @@ class PlainCodec:
     rate = RATE
     frame_ms = 20
 
-    def __init__(self, *, marks: bool = True, clears: bool = True, paced: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        marks: bool = True,
+        clears: bool = True,
+        paced: bool = False,
+        heard_rate: int = RATE,
+    ) -> None:
         self.marks = marks
+        self._heard_rate = heard_rate
         self.paced = paced
         self._clears = clears
         self.farewell = ["bye"]
@@ -54,10 +64,15 @@ class PlainCodec:
         word, _, rest = message.partition(" ")
         match word:
             case "start":
-                return (LegStarted("call", RATE, parameters=dict.fromkeys(rest.split(), "1")),)
+                return (
+                    LegStarted(
+                        "call", self._heard_rate, parameters=dict.fromkeys(rest.split(), "1")
+                    ),
+                )
             case "audio":
                 ms, level = map(int, rest.split())
-                return (AudioCame(Pcm(np.full(RATE * ms // 1000, level, np.int16), RATE)),)
+                rate = self._heard_rate
+                return (AudioCame(Pcm(np.full(rate * ms // 1000, level, np.int16), rate)),)
             case "digit":
                 return (DigitPressed(rest),)
             case "mark":
@@ -152,6 +167,7 @@ class Phone:
     llm: Watched = field(default_factory=lambda: Watched(ScriptedLlm()))
     asr: Watched = field(default_factory=lambda: Watched(ScriptedAsr()))
     tts: Watched = field(default_factory=lambda: Watched(ScriptedTts()))
+    caller: Asking = CALLER
 
     def __post_init__(self) -> None:
         config = load(settings=(*QUIET, *self.settings), scripted=True)
@@ -169,7 +185,7 @@ class Phone:
     async def call(self, leg: Leg, start: str = "start") -> AsyncIterator["Caller"]:
         """A leg that has started and is being served."""
         leg.take(start)
-        serving = asyncio.create_task(serve_leg(self.house, leg, "default", {}))
+        serving = asyncio.create_task(serve_leg(self.house, leg, self.caller, {}))
         await asyncio.sleep(0)
         caller = Caller(leg, serving, self.house)
         try:

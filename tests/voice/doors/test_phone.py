@@ -107,6 +107,18 @@ async def test_a_line_that_is_lost_frees_its_place(serve: Any, how: str, eventua
         await eventually(lambda: server.house.calls == 0)
 
 
+async def test_the_end_of_the_server_ends_the_call(serve: Any) -> None:
+    server = await serve("phone.greeting=Hello there, how are you?")
+    async with connect(url_of(server), proxy=None) as socket:
+        for message in twilio_start():
+            await socket.send(message)
+        await socket.recv()
+        for connection in tuple(server.connections):
+            connection.shutdown()
+        assert await closed(socket) == 1012
+    await server.is_empty()
+
+
 async def test_a_subprotocol_that_was_offered_is_spoken(serve: Any) -> None:
     server = await serve(SILENT)
     for offered, chosen in (("media", "media"), ("audiohook", "audiohook")):

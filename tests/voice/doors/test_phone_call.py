@@ -273,6 +273,22 @@ async def test_who_waits_for_room_may_hang_up(vad: Any) -> None:
     assert phone.house.reception.admission().waiting == 0
 
 
+async def test_a_tenant_begins_no_more_calls_than_its_allowance(vad: Any) -> None:
+    limits = ["tenants.a.keys=k", "tenants.a.sessions_per_minute=1", "tenants.a.requests_per_minute=1"]  # fmt: skip  # noqa: E501
+    phone = Phone(vad, limits, caller=Caller("a", phone=True))
+    async with phone.call(phone.leg()) as first:
+        for _ in range(2):
+            first.leg.take("digit #")
+            await first.wait(4_000)
+        assert len(phone.llm.requests) == 1
+        said = first.line.sent_ms
+        async with phone.call(phone.leg(line=PlainLine(0))) as second:
+            await asyncio.wait([second.serving])
+            assert second.line.sent_ms == 4_000
+        assert phone.house.calls == 1
+    assert said == pytest.approx(3_000, abs=20)
+
+
 async def test_phones_have_a_share_of_their_own(vad: Any) -> None:
     phone = Phone(vad, ["admission.max_calls=2", "admission.phone_share=0.5"])
 
@@ -318,6 +334,17 @@ async def test_nothing_of_the_caller_is_logged(vad: Any, caplog: Any) -> None:
     assert "4 9 2 9" not in caplog.text
     assert "4929" not in caplog.text
     assert "has come in over plain" in caplog.text
+
+
+async def test_a_rate_that_no_ear_converts_is_heard_all_the_same(vad: Any) -> None:
+    phone = Phone(vad)
+    async with phone.call(phone.leg(PlainCodec(heard_rate=44_100))) as caller:
+        await caller.take_turn()
+        await caller.wait(500)
+    [heard] = phone.asr.requests
+    assert heard.pcm.rate == 16_000
+    assert heard.pcm.duration_ms >= 600
+    assert caller.line.sent_ms > 0
 
 
 async def test_a_wire_without_marks_or_clear_is_served_by_the_clock(vad: Any) -> None:

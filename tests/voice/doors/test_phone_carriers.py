@@ -11,7 +11,7 @@ from clients.phone import CARRIERS
 from engines.scripted import SENTENCES, AsrOptions, LlmOptions, ScriptedLlm, tokens_of
 from pipelines.conversation.dialogue import AgentItem
 from tests.voice.doors.carriers import LOUD, CarrierCaller, CarrierLine, now_s
-from tests.voice.doors.phoning import Phone
+from tests.voice.doors.phoning import CALLER, Phone
 from voice.doors.phone_call import serve_leg
 
 pytestmark = [pytest.mark.virtual_clock, pytest.mark.parametrize("carrier", sorted(CARRIERS))]
@@ -30,7 +30,7 @@ async def put_through(
     caller.hello()
     await caller.sound(200)
     await leg.wait_begun(1)
-    serving = asyncio.create_task(serve_leg(phone.house, leg, "default", {}))
+    serving = asyncio.create_task(serve_leg(phone.house, leg, CALLER, {}))
     try:
         yield caller, serving
         leg.end("the test is over")
