@@ -1,4 +1,4 @@
-"""Whatever a carrier sends: a call, or a clean end; never an exception, nor a place that is kept."""
+"""Whatever a carrier sends: a call or a clean end; never an exception, nor a place that is kept."""
 
 import asyncio
 from collections.abc import Callable
