@@ -6,6 +6,7 @@ so that newer clients work; values that we cannot give are refused.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal
 
@@ -169,11 +170,18 @@ class Duration(Struct, tag="duration", tag_field="type"):
     seconds: float
 
 
+class SpokenLanguage(Struct):
+    """A language that was heard."""
+
+    code: str
+
+
 class TranscriptionJson(Struct, omit_defaults=True):
     """``json``. ``suspicion``: what the guard doubts; ours."""
 
     text: str
     usage: Duration
+    languages: list[SpokenLanguage] | UnsetType = UNSET
     suspicion: str = ""
 
 
@@ -249,8 +257,14 @@ def suspicion_of(heard: Iterable[Utterance]) -> str:
 
 
 def json_answer(heard: Sequence[Utterance], duration_ms: int) -> TranscriptionJson:
-    """``json`` of all that was heard."""
-    return TranscriptionJson(text_of(heard), Duration(duration_ms / 1000), suspicion_of(heard))
+    """``json`` of all that was heard. Languages are in the order of how often they were."""
+    counted = Counter(each.language for each in heard if each.language)
+    return TranscriptionJson(
+        text_of(heard),
+        Duration(duration_ms / 1000),
+        [SpokenLanguage(code) for code, _ in counted.most_common()] or UNSET,
+        suspicion_of(heard),
+    )
 
 
 def verbose_answer(

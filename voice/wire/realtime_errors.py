@@ -61,6 +61,9 @@ _CHOICES = {
     "status": "completed, incomplete, in_progress",
     "conversation": "auto, none",
     "detail": "auto, low, high",
+    "chunking_strategy.type": "server_vad",
+    "stream_format": "audio, sse",
+    "timestamp_granularities": "word, segment",
 }
 
 

@@ -4,6 +4,8 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from openai.types import audio as sdk
 
 from engines.ports import Segment
@@ -15,6 +17,7 @@ from voice.wire.audio_api import (
     SpeechUsage,
     TextDelta,
     TextDone,
+    TranscriptionForm,
     json_answer,
     segment_event,
     speech_body,
@@ -94,6 +97,19 @@ def test_events_of_speech_are_the_sdks() -> None:
     }
 
 
+@given(
+    st.binary(max_size=200)
+    | st.recursive(st.none() | st.text() | st.floats(), st.lists).map(
+        lambda value: json.dumps({"input": value, "model": value, "voice": value}).encode()
+    )
+)
+def test_any_bytes_are_a_request_or_refused(data: bytes) -> None:
+    try:
+        assert speech_body(data, 100).input
+    except WireError as refused:
+        assert refused.message
+
+
 # --- transcriptions -------------------------------------------------------------------------
 
 
@@ -163,6 +179,19 @@ def test_a_form_that_is_refused(fields: Any, code: str, param: str) -> None:
     assert (refused.value.code, refused.value.param) == (code, param)
 
 
+FIELDS = st.sampled_from([*TranscriptionForm.__struct_fields__, "chunking_strategy[type]",
+    "chunking_strategy[threshold]", "timestamp_granularities[]", "[", "x[y][z]"])  # fmt: skip
+VALUES = st.text(max_size=20) | st.sampled_from(["1e999", "nan", "auto", "{}", "[]", "server_vad"])
+
+
+@given(st.lists(st.tuples(FIELDS, VALUES), max_size=12))
+def test_any_form_is_taken_or_refused(fields: list[tuple[str, str]]) -> None:
+    try:
+        assert 0 <= transcription_form(fields).temperature <= 1
+    except WireError as refused:
+        assert refused.message
+
+
 def test_a_form_without_a_model() -> None:
     with pytest.raises(WireError) as refused:
         transcription_form([])
@@ -174,9 +203,11 @@ def test_json() -> None:
     assert answer == {
         "text": "Hello there. Bye.",
         "usage": {"type": "duration", "seconds": 4.0},
+        "languages": [{"code": "en"}],
         "suspicion": "noise, loop",
     }
     sdk.Transcription.model_validate(answer)
+    assert "languages" not in json.loads(to_json(json_answer([], 4_000)))
 
 
 def test_verbose_json() -> None:
