@@ -5,13 +5,14 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
+from unittest.mock import Mock
 from uuid import uuid4
 
 import numpy as np
 import pytest
 
 from voice.doors import audiosocket
-from voice.doors.audiosocket import audiosocket_listener, serve_audiosocket
+from voice.doors.audiosocket import AudioSocketLine, audiosocket_listener, serve_audiosocket
 from voice.phone_settings import PhoneSettings
 
 SILENT = "phone.greeting="
@@ -109,6 +110,32 @@ async def test_who_comes_from_elsewhere_is_dropped(serve: Any) -> None:
             with suppress(ConnectionResetError):
                 assert await reader.read() == b""
         writer.close()
+
+
+async def test_a_line_that_is_full_holds_its_leg_and_one_that_is_gone_takes_nothing() -> None:
+    told: list[AudioSocketLine] = []
+    line = AudioSocketLine(told.append)
+    line.write(b"before")
+    assert line.unsent == 0
+    transport = Mock(get_extra_info=Mock(return_value=None), is_closing=Mock(return_value=False))
+    transport.get_write_buffer_size.return_value = 7
+    line.connection_made(transport)
+    assert (told, line.peer, line.unsent) == ([line], "", 7)
+    line.leg = Mock()
+    line.pause_writing()
+    assert not line.is_writable
+    line.resume_writing()
+    assert line.is_writable
+    line.leg.pump.assert_called_once()
+    line.write(b"audio")
+    transport.write.assert_called_once_with(b"audio")
+    transport.is_closing.return_value = True
+    line.write(b"more")
+    line.abort()
+    line.close()
+    assert transport.write.call_count == 1
+    line.connection_lost(None)
+    line.leg.end.assert_called_once()
 
 
 def test_nobody_listens_unless_there_is_a_port() -> None:

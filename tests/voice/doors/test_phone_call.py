@@ -347,6 +347,17 @@ async def test_a_rate_that_no_ear_converts_is_heard_all_the_same(vad: Any) -> No
     assert caller.line.sent_ms > 0
 
 
+async def test_audio_may_come_at_another_rate_from_some_moment_on(vad: Any) -> None:
+    phone, codec = Phone(vad), PlainCodec()
+    async with phone.call(phone.leg(codec)) as caller:
+        await caller.wait(200)
+        codec._heard_rate = 16_000
+        await caller.take_turn()
+        await caller.wait(500)
+    [heard] = phone.asr.requests
+    assert 600 <= heard.pcm.duration_ms <= 1_000
+
+
 async def test_a_wire_without_marks_or_clear_is_served_by_the_clock(vad: Any) -> None:
     phone = Phone(vad)
     phone.llm.engine = ScriptedLlm(LONG)

@@ -207,6 +207,32 @@ def test_a_line_that_takes_nothing_for_two_minutes_is_given_up() -> None:
     assert playout.take(1_000) == []
 
 
+def test_of_a_long_call_only_what_may_still_be_cut_is_kept() -> None:
+    playout, now = Playout(Pacer(RATE, 20), marks=False), 0.0
+    items = [AgentItem(f"item_{number}", spoken=True) for number in range(50)]
+    for item in items:
+        item.say(WORDS)
+        item.sound(1_000)
+        item.status = "completed"
+        playout.begin(1, item, now)
+        playout.put(tone(1_000))
+        playout.finish()
+        run(playout, now + 1_500, now)
+        now += 1_500
+    assert len(playout._said) <= 4
+    playout.stop(now, flushed=True)
+    assert {item.heard_ms for item in items} == {None}
+
+
+def test_what_is_no_item_is_taken_back_like_one() -> None:
+    playout = Playout(Pacer(RATE, 20), marks=True)
+    playout.begin(0, None, 0.0)
+    playout.put(tone(1_000))
+    assert marks_in(run(playout, 100)) == ["e0-1"]
+    playout.stop(100, flushed=True)
+    assert playout.take(200) == []
+
+
 def test_when_all_will_have_been_heard_is_known() -> None:
     playout, _ = begun(milliseconds=1_000)
     playout.finish()
