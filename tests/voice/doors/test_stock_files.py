@@ -26,7 +26,7 @@ WRITTEN = (  # a recogniser writes as people do
     "the harbor is quiet this morning and the boats are coming home "
     "dr green paid 5 for a ticket at 3 p m"
 )
-FORMATS = ["mp3", "opus", "aac", "flac", "wav", "pcm"]
+FORMATS: list[Any] = ["mp3", "opus", "aac", "flac", "wav", "pcm"]
 
 
 @pytest.fixture(scope="module")
@@ -71,25 +71,36 @@ def wer(reference: str, text: str) -> float:
     return row[-1] / len(wanted)
 
 
-@pytest.mark.parametrize("form", FORMATS)
-async def test_what_is_spoken_in_any_format_is_heard(client: AsyncOpenAI, form: Any) -> None:
-    spoken = await client.audio.speech.create(
-        model="tts-1", voice="alloy", input=TEXT, response_format=form
-    )
-    data = spoken.content
-    if form == "pcm":
-        wave = io.BytesIO()
-        soundfile.write(wave, np.frombuffer(data, "<i2"), 24_000, format="WAV")
-        data = wave.getvalue()
-    heard = await client.audio.transcriptions.create(model="whisper-1", file=("x.bin", data))
-    assert wer(WRITTEN, heard.text) <= 0.1, heard.text
+async def test_what_is_spoken_in_any_format_is_heard(client: AsyncOpenAI) -> None:
+    for form in FORMATS:
+        spoken = await client.audio.speech.create(
+            model="tts-1", voice="alloy", input=TEXT, response_format=form
+        )
+        data = spoken.content
+        if form == "pcm":
+            wave = io.BytesIO()
+            soundfile.write(wave, np.frombuffer(data, "<i2"), 24_000, format="WAV")
+            data = wave.getvalue()
+        heard = await client.audio.transcriptions.create(model="whisper-1", file=("x.bin", data))
+        assert wer(WRITTEN, heard.text) <= 0.1, (form, heard.text)
 
 
-async def test_recordings_are_transcribed(client: AsyncOpenAI, models: ModelStore) -> None:
+async def test_recordings_are_transcribed_in_every_format(
+    client: AsyncOpenAI, models: ModelStore
+) -> None:
     for name in ("lv_0880.wav", "goforward.wav"):
         data, words = clip(models, name)
-        heard = await client.audio.transcriptions.create(model="whisper-1", file=(name, data))
-        assert wer(words, heard.text) <= 0.2, heard.text
+        asked: Any = {"model": "whisper-1", "file": (name, data)}
+        heard = (await client.audio.transcriptions.create(**asked)).text
+        assert wer(words, heard) <= 0.2, heard
+        text = await client.audio.transcriptions.create(**asked, response_format="text")
+        srt = await client.audio.transcriptions.create(**asked, response_format="srt")
+        vtt = await client.audio.transcriptions.create(**asked, response_format="vtt")
+        stream = await client.audio.transcriptions.create(**asked, stream=True)
+        events: list[Any] = [event async for event in stream]
+        assert text == f"{heard}\n"
+        assert [words_in(each)[9:] for each in (srt, vtt)] == [words_in(heard)] * 2
+        assert "".join(event.delta for event in events[:-1]) == events[-1].text == heard
 
 
 async def test_a_long_file_is_cut_where_nobody_speaks(
