@@ -101,6 +101,7 @@ async def serve(config: Config, told: Callable[[str], None]) -> None:
                         tasks.create_task(_get_ready(house, url, told)),
                     ]
                     if phones is not None:
+                        told("listening for AudioSocket at {}:{}".format(*phones.getsockname()))
                         aside.append(tasks.create_task(serve_audiosocket(house, phones)))
                     await server.serve(sockets=[listener])
                     for task in aside:

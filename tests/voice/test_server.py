@@ -108,6 +108,19 @@ async def test_an_address_of_six_is_shown_as_urls_want_it(deaf: str, told: list[
         assert told[-1].startswith("READY http://[::1]:")
 
 
+async def test_phones_are_listened_for_where_they_have_a_port(deaf: str, told: list[str]) -> None:
+    async with serving(told, deaf, "phone.audiosocket_port=0"):
+        [line] = [line for line in told if "AudioSocket" in line]
+        assert line.startswith("listening for AudioSocket at 127.0.0.1:")
+        _, writer = await asyncio.open_connection("127.0.0.1", int(line.rpartition(":")[2]))
+        writer.close()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        wanted = f"phone.audiosocket_port={taken.getsockname()[1]}"
+        config = load(settings=[deaf, "server.port=0", wanted], scripted=True)
+        with pytest.raises(OSError, match=r"for AudioSocket: .*phone.audiosocket_port"):
+            await server.serve(config, told.append)
+
+
 async def test_a_port_that_is_taken_is_named(deaf: str, told: list[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -161,7 +161,9 @@ async def serve_leg(
     told = False
     sessions, now = house.rates.of(caller).sessions, asyncio.get_running_loop().time()
     try:
-        if sessions is not None and sessions.wait_s(now):
+        if not house.ready:
+            await _turn_away(house, leg, caller.tenant, "not_ready")
+        elif sessions is not None and sessions.wait_s(now):
             await _turn_away(house, leg, caller.tenant, "rate_limit_exceeded")
         else:
             async with house.reception.admit(caller, leg.line, leg.wait_ended):

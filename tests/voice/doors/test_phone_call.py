@@ -260,6 +260,15 @@ async def test_where_there_is_no_room_the_busy_tone_says_so(vad: Any) -> None:
     assert phone.house.calls == 0
 
 
+async def test_who_comes_before_the_models_are_warm_hears_that_it_is_busy(vad: Any) -> None:
+    phone = Phone(vad)
+    phone.house.ready = False
+    async with phone.call(phone.leg(line=PlainLine(0))) as caller:
+        await asyncio.wait([caller.serving])
+        assert caller.line.sent_ms == 4_000
+    assert phone.llm.requests == []
+
+
 async def test_who_waits_for_room_may_hang_up(vad: Any) -> None:
     phone = Phone(vad, ["admission.max_calls=1", "admission.waiting=1"])
     async with phone.call(phone.leg()):
