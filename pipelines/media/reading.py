@@ -41,6 +41,16 @@ _DEMUXERS: Final = (
 _INDEXED: Final = ("mov", "matroska", "avi", "asf", "flv")
 """Containers that say truly how long they are."""
 
+_BROKEN: Final = (
+    AttributeError,
+    LookupError,
+    NotImplementedError,
+    OSError,
+    OverflowError,
+    ValueError,
+)
+"""What PyAV raises of damaged files, beside FFmpeg's own errors."""
+
 _MOST_BAD: Final = 0.05
 """The part of the packets that may be unreadable: a scratch, and not the wrong file."""
 
@@ -167,7 +177,7 @@ def _opened_by_ffmpeg(av: Any, file: BinaryIO) -> Iterator[Media]:
     options = {"format_whitelist": _DEMUXERS, "protocol_whitelist": "none"}
     try:
         container = av.open(file, "r", options=options, metadata_errors="ignore")
-    except (av.FFmpegError, ValueError, OSError) as error:
+    except (av.FFmpegError, *_BROKEN) as error:
         told = "The file is of no format that is known here, or its beginning is damaged"
         raise MediaError("unreadable", f"{told}: {_reason(error)}") from error
     with container:
@@ -187,33 +197,51 @@ def _opened_by_ffmpeg(av: Any, file: BinaryIO) -> Iterator[Media]:
 
 def _decoded(av: Any, container: Any, stream: Any, declared_s: float | None) -> Iterator[Samples]:
     """All that can be decoded; a few packets may be bad."""
-    resampler = av.AudioResampler(format="s16", layout="mono", rate=RATE)
-    gathered: list[Samples] = []
+    mix, gathered = _Mix(av), list[Samples]()
     given, packets, bad = 0, 0, 0
     try:
         for packet in container.demux(stream):
             packets += 1
             try:
-                frames = packet.decode()
+                gathered += [sound for frame in packet.decode() for sound in mix.feed(frame)]
             except av.FFmpegError:
                 bad += 1
-                continue
-            gathered += [sound for frame in frames for sound in _resampled(resampler, frame)]
             if sum(map(len, gathered)) >= _BLOCK_S * RATE:
                 block = np.concatenate(gathered)
                 gathered, given = [], given + len(block)
                 yield block
-        gathered += _resampled(resampler, None)
-    except av.FFmpegError as error:
+        gathered += mix.finish()
+    except (av.FFmpegError, *_BROKEN) as error:
         raise MediaError("unreadable", f"The file is damaged: {_reason(error)}") from error
     rest = np.concatenate([np.zeros(0, np.int16), *gathered])
     _check_decoded(given + len(rest), packets, bad, declared_s)
     yield rest
 
 
-def _resampled(resampler: Any, frame: Any) -> list[Samples]:
-    """What comes of a frame; of None, what was held back."""
-    return [each.to_ndarray().reshape(-1) for each in resampler.resample(frame)]
+class _Mix:
+    """Decoded frames to 16 kHz mono. What they are like may change within a file."""
+
+    def __init__(self, av: Any) -> None:
+        self._av = av
+        self._kind: tuple[str, str, int] | None = None
+        self._resampler: Any = None
+
+    def feed(self, frame: Any) -> list[Samples]:
+        """The next frame. Raises MediaError where nobody can hear its rate."""
+        kind, rest = (frame.format.name, frame.layout.name, frame.sample_rate), list[Samples]()
+        if kind != self._kind:
+            _check_rate(frame.sample_rate)
+            rest = self.finish()
+            self._kind = kind
+            self._resampler = self._av.AudioResampler(format="s16", layout="mono", rate=RATE)
+        return rest + self._resampled(frame)
+
+    def finish(self) -> list[Samples]:
+        """What was held back."""
+        return self._resampled(None) if self._resampler is not None else []
+
+    def _resampled(self, frame: Any) -> list[Samples]:
+        return [each.to_ndarray().reshape(-1) for each in self._resampler.resample(frame)]
 
 
 def _check_decoded(samples: int, packets: int, bad: int, declared_s: float | None) -> None:

@@ -69,7 +69,7 @@ def fault(data: bytes, most_s: float = 100.0) -> MediaError:
     return refused.value
 
 
-FORMS = ("wav", "flac", "mp3", "ogg", "matroska")
+FORMS = ("wav", "flac", "mp3", "ogg", "matroska", "mp4", "mpegts")
 
 # --- what can be heard ----------------------------------------------------------------------
 
@@ -115,6 +115,23 @@ def test_an_mp3_of_a_variable_rate_is_heard_to_its_end() -> None:
 
 def test_a_header_whose_length_is_not_known_yet_is_fine() -> None:
     assert len(heard(wav(size=0xFFFF_FFFF))) == RATE
+
+
+def test_rate_and_channels_may_change_within_a_file() -> None:
+    def adts(rate: int, layout: str) -> bytes:
+        file = io.BytesIO()
+        with av.open(file, "w", format="adts") as container:
+            stream: Any = container.add_stream("aac", rate=rate, layout=layout)
+            tone = (0.2 * np.sin(2 * np.pi * 440 * np.arange(2 * rate) / rate)).astype(np.float32)
+            planes = np.stack([tone] * len(stream.layout.channels))
+            frame = av.AudioFrame.from_ndarray(planes, "fltp", layout)
+            frame.rate = rate
+            for packet in (*stream.encode(frame), *stream.encode(None)):
+                container.mux(packet)
+        return file.getvalue()
+
+    sound = heard(adts(48_000, "stereo") + adts(24_000, "mono") + adts(48_000, "5.1"))
+    assert len(sound) == pytest.approx(6 * RATE, abs=0.5 * RATE)
 
 
 def test_long_files_come_in_blocks() -> None:
@@ -251,4 +268,6 @@ DAMAGED = {
     "mp3": contained("mp3", "libmp3lame", 1),
     "ogg": contained("ogg", "libopus", 1),
     "matroska": contained("matroska", "aac", 1),
+    "mp4": contained("mp4", "aac", 1),
+    "mpegts": contained("mpegts", "aac", 1),
 }
