@@ -102,19 +102,22 @@ def _key_of(scope: Scope, headers: Headers) -> str:
 def _proved(settings: PhoneSettings, scope: Scope, headers: Headers) -> dict[str, bool]:
     """By carrier that has a secret here, whether the handshake is its own."""
     return {
-        wire: _holds(wire, check, settings, scope, headers)
-        for wire, (secret, check) in _CHECKS.items()
-        if getattr(settings, secret)
+        wire: proof.header in headers and _holds(wire, proof, settings, scope, headers)
+        for wire, proof in _PROOFS.items()
+        if getattr(settings, proof.secret)
     }
 
 
 def _holds(
-    wire: str, check: _Check, settings: PhoneSettings, scope: Scope, headers: Headers
+    wire: str, proof: _Proof, settings: PhoneSettings, scope: Scope, headers: Headers
 ) -> bool:
     try:
-        check(settings, scope, headers)
+        proof.check(settings, scope, headers)
     except PhoneSignatureError as error:
-        logger.debug("%s: %s", wire, error)
+        told, key = str(error), _key_of(scope, headers)
+        logger.warning(
+            "a handshake is not %s's: %s", wire, told.replace(key, "KEY") if key else told
+        )
         return False
     return True
 
@@ -140,10 +143,17 @@ def _target_of(scope: Scope) -> str:
     return f"{scope['raw_path'].decode('latin-1')}{f'?{query}' if query else ''}"
 
 
-_Check = Callable[[PhoneSettings, Scope, Headers], None]
-_CHECKS: Final[Mapping[str, tuple[str, _Check]]] = {
-    "twilio": ("twilio_token", _check_twilio),
-    "telnyx": ("telnyx_token", _check_telnyx),
-    "genesys": ("genesys_secret", _check_genesys),
+@dataclass(frozen=True, slots=True)
+class _Proof:
+    """``secret``: the setting that makes it compulsory; ``header``: where it stands."""
+
+    secret: str
+    header: str
+    check: Callable[[PhoneSettings, Scope, Headers], None]
+
+
+_PROOFS: Final[Mapping[str, _Proof]] = {
+    "twilio": _Proof("twilio_token", TWILIO_HEADER, _check_twilio),
+    "telnyx": _Proof("telnyx_token", TELNYX_HEADER, _check_telnyx),
+    "genesys": _Proof("genesys_secret", "signature", _check_genesys),
 }
-"""By wire: the setting with its secret, and what proves that it is known."""

@@ -66,6 +66,18 @@ async def test_a_secret_makes_its_carrier_s_proof_compulsory(serve: Any) -> None
     assert await status(server, "/phone/plivo/key1", right) == 101
 
 
+async def test_why_a_proof_fails_is_logged_without_what_is_secret(serve: Any, caplog: Any) -> None:
+    server = await serve(KEYS, f"phone.twilio_token={TOKEN}", "phone.url=wss://voice.example")
+    assert await status(server, "/phone/twilio/key2", signed("wss://elsewhere.example")) == 401
+    assert "a handshake is not twilio's" in caplog.text
+    assert "wss://voice.example/phone/twilio/KEY" in caplog.text
+    assert "key2" not in caplog.text
+    assert TOKEN not in caplog.text
+    caplog.clear()
+    assert await status(server, "/phone/plivo/key1") == 101  # that carrier was not meant
+    assert "twilio" not in caplog.text
+
+
 async def test_without_an_address_that_of_the_request_is_proved(serve: Any) -> None:
     server = await serve(KEYS, f"phone.twilio_token={TOKEN}")
     url = f"wss://127.0.0.1:{server.port}/phone/twilio"
