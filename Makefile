@@ -6,7 +6,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PORT   ?= 8080
 
-.PHONY: run test check unit core-coverage bench clean
+.PHONY: run test check unit core-coverage conformance bench clean
 
 run: $(VENV)/base
 	$(BIN)/voice models pull
@@ -30,6 +30,12 @@ unit: $(VENV)/dev
 # Each module of the pure core is covered whole, every branch, by its own test file.
 core-coverage: $(VENV)/dev
 	$(BIN)/python -m tests.core_coverage
+
+# The stock clients of the Realtime API as they are published, each in an environment of its own,
+# against a server of ours. The first time, it installs 1 GB.
+conformance: $(VENV)/dev
+	$(BIN)/voice models pull
+	$(BIN)/python -m tests.conformance
 
 # The figures of docs/benchmarks.md; see there for what else they take.
 bench: $(VENV)/dev

@@ -166,6 +166,7 @@ def _uvicorn_config(house: House) -> uvicorn.Config:
         ws_per_message_deflate=False,  # 63 us a frame to save a fifth of its size
         lifespan="off",
         log_config=None,
+        log_level="warning",  # below, websockets writes handshakes down, keys and all
         access_log=False,
         timeout_graceful_shutdown=CLOSE_S,
     )

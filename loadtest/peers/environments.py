@@ -59,27 +59,34 @@ def cache() -> Path:
 
 
 def make(peer: Peer, root: Path) -> Path:
-    """The folder of the peer's environment under ``root``; made where it is not there. Minutes,
-    and half a gigabyte each. Raises PeerError."""
-    told = peer.requirements.read_bytes() + sys.version.encode()
-    folder = root / f"{peer.name}-{hashlib.sha256(told).hexdigest()[:12]}"
-    if not (folder / _DONE).exists():
-        shutil.rmtree(folder, ignore_errors=True)
-        sys.stderr.write(f"installing {peer.name} {peer.version} into {folder} …\n")
-        venv.create(folder, with_pip=True)
-        _install(peer, folder)
-        (folder / _DONE).touch()
+    """The folder of the peer's environment under ``root``, with the bots in it. Raises
+    PeerError."""
+    folder = environment(peer.name, peer.requirements, root)
     _copy_bots(folder / "bots")
     return folder
 
 
-def _install(peer: Peer, folder: Path) -> None:
+def environment(name: str, requirements: Path, root: Path) -> Path:
+    """The folder of a virtual environment under ``root`` that has these packages and no others;
+    made where it is not there. Minutes, and up to half a gigabyte. Raises PeerError."""
+    told = requirements.read_bytes() + sys.version.encode()
+    folder = root / f"{name}-{hashlib.sha256(told).hexdigest()[:12]}"
+    if not (folder / _DONE).exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        sys.stderr.write(f"installing {name} into {folder} …\n")
+        venv.create(folder, with_pip=True)
+        _install(name, requirements, folder)
+        (folder / _DONE).touch()
+    return folder
+
+
+def _install(name: str, requirements: Path, folder: Path) -> None:
     command = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-deps"]
-    command += ["--requirement", str(peer.requirements)]
+    command += ["--requirement", str(requirements)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_INSTALL_S, check=False)
     if done.returncode:
         raise PeerError(
-            f"{peer.name} cannot be installed: {done.stderr.strip()[-2_000:]}\n"
+            f"{name} cannot be installed: {done.stderr.strip()[-2_000:]}\n"
             f"Try it by hand: {' '.join(command)}"
         )
 

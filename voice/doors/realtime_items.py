@@ -59,7 +59,7 @@ def to_wire(item: Item) -> RealtimeItem:
 
 def _caller_content(item: CallerItem) -> list[RealtimeContent]:
     if item.spoken:
-        return [InputAudioContent(transcript=item.text)]
+        return [InputAudioContent(transcript=item.text or "")]  # the JS SDK insists on one
     texts = [InputTextContent(item.text or "")] if item.text or not item.images else []
     return [
         *texts,

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from msgspec.structs import replace
+
 from engines.ports import Usage
 from pipelines.conversation.dialogue import AgentItem, ToolCallItem
 from pipelines.conversation.events import ReplyAudio, ReplyFinished, ReplyText
@@ -19,6 +21,7 @@ from voice.doors.voicing import VoiceEncoder
 from voice.wire.realtime_objects import (
     AudioPart,
     RealtimeContentPart,
+    RealtimeFunctionCallItem,
     RealtimeInputTokenDetails,
     RealtimeItem,
     RealtimeMessageItem,
@@ -203,8 +206,11 @@ class Response:
 
 
 def _begun(item: RealtimeItem) -> RealtimeItem:
+    """As it is added: the JS SDK would run a call that is completed when it is added, too."""
     if isinstance(item, RealtimeMessageItem):
         return RealtimeMessageItem(item.role, [], item.id, "in_progress")
+    if isinstance(item, RealtimeFunctionCallItem):
+        return replace(item, arguments="", status="in_progress")
     return item
 
 

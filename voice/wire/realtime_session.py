@@ -67,8 +67,9 @@ class RealtimeNoiseReduction(Struct, frozen=True):
     type: Literal["near_field", "far_field"] = "near_field"
 
 
-class RealtimeTranscription(Struct, frozen=True):
-    """How the caller's words are written down for the client to see."""
+class RealtimeTranscription(Struct, frozen=True, omit_defaults=True):
+    """How the caller's words are written down for the client to see. What is not set is left out:
+    a null model ends a pipecat session."""
 
     model: str | None = None
     language: str | None = None

@@ -169,6 +169,11 @@ async def test_tools_may_be_called_side_by_side(serve: Any) -> None:
             await client.send("response.create", response=response)
             done = (await client.until("response.done"))["response"]
             assert [item["call_id"] for item in done["output"]] == ["a", "b"]
+        for kind in ("response.output_item.added", "conversation.item.added"):
+            for event in client.all(
+                kind
+            ):  # the JS SDK runs what is completed, and would do so twice
+                assert (event["item"]["status"], event["item"]["arguments"]) == ("in_progress", "")
         client.events.clear()
         for call in ("b", "a"):
             result = {"type": "function_call_output", "call_id": call, "output": f"of {call}"}

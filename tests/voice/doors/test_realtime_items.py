@@ -51,7 +51,7 @@ def test_what_is_shown_can_be_sent_back(item: Item) -> None:
 
 def test_a_spoken_turn_shows_its_words_once_they_are_known() -> None:
     waiting = msgspec.to_builtins(to_wire(CallerItem("1", None, spoken=True)))
-    assert waiting["content"] == [{"type": "input_audio"}]
+    assert waiting["content"] == [{"type": "input_audio", "transcript": ""}]
     known = msgspec.to_builtins(to_wire(CallerItem("1", "hello", spoken=True)))
     assert known["content"] == [{"type": "input_audio", "transcript": "hello"}]
 
