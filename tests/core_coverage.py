@@ -30,6 +30,8 @@ CORE = (
     "pipelines.conversation.unheard",
     "pipelines.conversation.words",
     "pipelines.speaking.phrases",
+    "pipelines.transcription.captions",
+    "pipelines.transcription.chunks",
     "voice.doors.phone_keypad",
     "voice.doors.phone_pacer",
     "voice.doors.phone_playout",

@@ -68,6 +68,7 @@ def _readiness(house: House) -> dict[str, object]:
         "slots": slots,
         "kept": admission.kept,
         "waiting": admission.waiting,
+        "files": house.files.count,
         "strain": house.strain.name.lower(),
     }
 
