@@ -162,7 +162,8 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """A dialogue to be continued. ``tool_choice``: auto, none, required, or a tool's name.
+    """A dialogue to be continued. ``tool_choice``: auto, none, required, or a tool's name;
+    ``parallel_tools`` off asks for one call at a time.
 
     ``max_tokens`` 0 asks for no answer: it tells what will be asked before long, and a model that
     keeps prompts may read it now. Its stream holds a Usage and no text.
@@ -175,6 +176,7 @@ class ChatRequest:
     temperature: float | None = None
     priority: Priority = Priority.FINAL
     call: str = ""
+    parallel_tools: bool = True
 
 
 @dataclass(frozen=True, slots=True)

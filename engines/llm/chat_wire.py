@@ -57,6 +57,8 @@ def request_body(
     if request.tools:
         body["tools"] = [_tool(tool) for tool in request.tools]
         body["tool_choice"] = _tool_choice(request.tool_choice)
+        if not request.parallel_tools:
+            body["parallel_tool_calls"] = False
     return msgspec.json.encode(body)
 
 

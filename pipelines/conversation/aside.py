@@ -58,6 +58,7 @@ class Aside:
             settings.temperature,
             Priority.FINAL,
             call_id,
+            settings.parallel_tools,
         )
         self._settings = settings
         self._plan = ReplyPlan(

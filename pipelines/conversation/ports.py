@@ -51,6 +51,7 @@ class CallSettings:
     tools: tuple[Tool, ...] = ()
     own_tools: tuple[str, ...] = ()
     tool_choice: str = "auto"
+    parallel_tools: bool = True
     max_tokens: int | None = None
     temperature: float | None = None
     context_tokens: int = 6_000

@@ -173,7 +173,8 @@ class Reply:
         for line in script.finish():
             await phrases.put(line)
         await phrases.put(None)
-        return usage, list(tools.calls.values())
+        most = None if self.plan.chat.parallel_tools else 1  # not every model knows what one is
+        return usage, list(tools.calls.values())[:most]
 
     def _lines(self, script: Script, text: str) -> list[Line]:
         return script.feed(text) if self.plan.spoken else [Line(text, "")]

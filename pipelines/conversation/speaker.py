@@ -196,6 +196,7 @@ class Speaker:
             settings.temperature,
             Priority.SPECULATIVE if heard else Priority.FINAL,
             self._call_id,
+            settings.parallel_tools,
         )
 
     def _maintain_memory(self) -> None:

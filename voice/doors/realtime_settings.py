@@ -104,6 +104,7 @@ def call_settings(session: Session, base: CallSettings) -> CallSettings:
         instructions=session.instructions,
         tools=tuple(map(_tool, session.tools)),
         tool_choice=_tool_choice(session.tool_choice),
+        parallel_tools=session.parallel_tool_calls,
         max_tokens=_max_tokens(session.max_output_tokens),
         voice=voice_name(session.audio.output.voice) or base.voice,
         speed=session.audio.output.speed,
@@ -121,6 +122,7 @@ def response_settings(
         "instructions": params.instructions,
         "tools": None if params.tools is None else tuple(map(_tool, params.tools)),
         "tool_choice": None if params.tool_choice is None else _tool_choice(params.tool_choice),
+        "parallel_tools": params.parallel_tool_calls,
         "spoken": None if params.output_modalities is None else "audio" in params.output_modalities,
         "voice": voice_name(params.audio.output.voice)
         if params.audio is not None and params.audio.output is not None

@@ -157,6 +157,7 @@ class RealtimeResponseCreateParams(Struct, frozen=True, omit_defaults=True):
     max_output_tokens: MaxTokens | None = None
     metadata: dict[str, str] | None = None
     output_modalities: Modalities | None = None
+    parallel_tool_calls: bool | None = None
     tool_choice: RealtimeToolChoice | None = None
     tools: list[RealtimeFunctionTool] | None = None
 

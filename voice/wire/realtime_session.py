@@ -142,6 +142,7 @@ class RealtimeSession(Struct, frozen=True, kw_only=True, tag="realtime"):
     instructions: str = ""
     tools: list[RealtimeFunctionTool] = []
     tool_choice: RealtimeToolChoice = "auto"
+    parallel_tool_calls: bool = True
     max_output_tokens: MaxTokens = "inf"
     truncation: str | dict[str, Any] = "auto"
     tracing: str | dict[str, Any] | None = None

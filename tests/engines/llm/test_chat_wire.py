@@ -222,3 +222,10 @@ def test_pictures_are_parts_of_a_message():
     silent = ChatRequest((Message("user", "", images=pictures[:1]),))
     (message,) = body_of(silent)["messages"]
     assert [part["type"] for part in message["content"]] == ["image_url"]
+
+
+def test_one_call_at_a_time_is_asked_for_only_where_it_is_wanted():
+    request = ChatRequest((Message("user", "Hi"),), (Tool("f"),), parallel_tools=False)
+    assert body_of(request)["parallel_tool_calls"] is False
+    assert "parallel_tool_calls" not in body_of(ChatRequest((), (Tool("f"),)))
+    assert "parallel_tool_calls" not in body_of(ChatRequest((), parallel_tools=False))

@@ -188,6 +188,14 @@ async def test_tool_calls_come_whole_and_last() -> None:
     assert finished.usage.finish_reason == "tool_calls"
 
 
+async def test_who_wants_one_call_at_a_time_gets_one() -> None:
+    script = (ToolCallDelta(0, "a", "time"), ToolCallDelta(1, "b", "weather"))
+    chat = replace(PLAN.chat, parallel_tools=False)
+    plan = replace(PLAN, chat=chat)
+    outputs = await outputs_of(ScriptedLlm(LlmOptions(script=script)), plan=plan)
+    assert [o.call.id for o in outputs if isinstance(o, ReplyToolCall)] == ["a"]
+
+
 async def test_a_tool_call_without_words_is_an_answer() -> None:
     outputs = await outputs_of(ScriptedLlm(LlmOptions(script=(ToolCallDelta(0, "a", "time"),))))
     assert [type(output) for output in outputs] == [ReplyToolCall, ReplyFinished]

@@ -69,3 +69,20 @@ async def test_a_client_whose_half_of_the_line_is_shut_holds_no_place(
         client.socket.transport.write_eof()
         async with asyncio.timeout(SOON_S):
             await server.is_empty()
+
+
+async def test_a_client_that_sends_too_much_waits_and_loses_nothing(serve: Any) -> None:
+    """Others are served meanwhile."""
+    server = await serve("server.messages_per_s=100")
+    loop = asyncio.get_running_loop()
+    async with server.call() as flood, server.call() as other:
+        began = loop.time()
+        for number in range(500):
+            await flood.send("conversation.item.delete", item_id=f"n{number}")
+        await other.take_turn()
+        await other.until("response.done")
+        for _ in range(500):
+            await flood.until("error")
+        assert loop.time() - began >= 0.9  # 400 at once, the rest at a hundred a second
+    told = [event["error"]["message"] for event in flood.all("error")]
+    assert [message.split("'")[1] for message in told] == [f"n{number}" for number in range(500)]

@@ -179,3 +179,18 @@ def test_nothing_is_said_of_itself_where_nobody_listens() -> None:
     written = settings_after(IDLE, output_modalities=["text"]).turns
     assert written.filler_ms is None
     assert settings_after(IDLE).turns.filler_ms == IDLE.turns.filler_ms
+
+
+def test_calls_may_be_had_one_at_a_time() -> None:
+    assert settings_after().parallel_tools
+    settings = settings_after(parallel_tool_calls=False)
+    assert not settings.parallel_tools
+    params = RealtimeResponseCreateParams(parallel_tool_calls=True)
+    assert response_settings(settings, params).parallel_tools
+
+
+def test_a_key_that_was_made_for_a_session_begins_it() -> None:
+    granted = merge(first(), {"type": "realtime", "instructions": "Be a pirate.", "model": "x"})
+    begun = first_session({"model": ["gpt"]}, BASE, "ours", "sess_2", granted)
+    assert isinstance(begun, RealtimeSession)
+    assert (begun.id, begun.model, begun.instructions) == ("sess_2", "x", "Be a pirate.")
