@@ -135,7 +135,8 @@ async def _serve(house: House, line: AudioSocketLine, leg: Leg) -> None:
             caller = Caller(house.config.phone.tenant, phone=True)
             await serve_leg(house, leg, caller, {})
         elif leg.ended.done():
-            logger.info("AudioSocket: a connection was no call: %s", leg.ended.result())
+            told = leg.ended.result()
+            logger.log(leg.log_level, "AudioSocket: a connection was no call: %s", told)
     except* Exception:
         logger.exception("a phone call ended by a bug")
     finally:

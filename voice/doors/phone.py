@@ -93,7 +93,7 @@ class PhoneDoor:
             if leg.started.done() and leg.codec is not None:
                 code = await self._admit(leg, leg.codec.name, access, scope)
             elif leg.ended.done():
-                logger.info("a connection was no phone call: %s", leg.ended.result())
+                logger.log(leg.log_level, "a connection was no phone call: %s", leg.ended.result())
             else:
                 leg.end(f"the carrier has not said within {START_S:.0f} s what call this is")
                 leg.misbehaved = True

@@ -214,7 +214,7 @@ async def _talk(
                 door.greet(config.greeting, by_model=config.model_greets)
                 await _first_of(leg, door.over)
                 await leg.play_out(loop.time() + config.drain_s)
-    logger.info("%s is over: %s", name, _reason(leg))
+    logger.log(leg.log_level, "%s is over: %s", name, _reason(leg))
 
 
 async def _turn_away(house: House, leg: Leg, tenant: str, reason: str) -> None:

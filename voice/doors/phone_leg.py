@@ -6,6 +6,7 @@ It knows no carrier by name, and nothing of the call: what it hears, it tells it
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -129,6 +130,11 @@ class Leg:
         if not self.ended.done():
             self.ended.set_exception(bug)
         self._stirred.set()
+
+    @property
+    def log_level(self) -> int:
+        """How much its end should be noticed."""
+        return logging.WARNING if self.misbehaved else logging.INFO
 
     async def wait_begun(self, most_s: float) -> None:
         """Wait until it has started, or ended, but no longer than this."""

@@ -56,13 +56,16 @@ async def test_whose_call_it_is_is_told_or_found_out(serve: Any, path: str) -> N
 
 
 @pytest.mark.parametrize("first", [['{"event": "hello"}'] * 2, ["{"] * 2, [""] * 2])
-async def test_who_is_nobody_we_know_is_told_at_once(serve: Any, first: list[str]) -> None:
+async def test_who_is_nobody_we_know_is_told_at_once(
+    serve: Any, first: list[str], caplog: Any
+) -> None:
     server = await serve(SILENT)
     async with connect(url_of(server), proxy=None) as socket:
         for message in first:
             await socket.send(message)
         assert await closed(socket) == 1002
     assert server.house.calls == 0
+    assert "Point it at /phone/NAME" in caplog.text
 
 
 async def test_who_says_nothing_is_not_waited_for(
