@@ -56,8 +56,8 @@ CLIENTS = (
         (*STEPS, "out of band", "image", "transcription", "client secret"),
     ),
     StockClient("openai-agents", "stock_agents.py", "0.24.0"),
-    StockClient("livekit-plugins-openai", "stock_livekit.py", "1.8.9"),
-    StockClient("pipecat-ai", "stock_pipecat.py", "1.14.0"),
+    StockClient("livekit-plugins-openai", "stock_livekit.py", "1.8.9", (*STEPS, "transcription")),
+    StockClient("pipecat-ai", "stock_pipecat.py", "1.14.0", (*STEPS, "transcription")),
     StockClient("agents-realtime", "stock_agents.mjs", "0.20.0"),
 )
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import aiohttp
 from livekit import rtc
-from livekit.agents import llm
+from livekit.agents import llm, stt
+from livekit.agents.utils import http_context
 from livekit.plugins import openai
 from steps import (
     ANSWER,
@@ -162,6 +163,32 @@ async def run() -> None:
             check(not errors, f"{errors}")
         sending.cancel()
         await session.aclose()
+    await transcription()
+
+
+async def transcription() -> None:
+    """By its speech recogniser, which has a session of its own kind."""
+    async with http_context.open():
+        with step("transcription") as told:
+            hearing = openai.STT(base_url=f"{HTTP}/v1", api_key=KEY, use_realtime=True)
+            stream = hearing.stream()
+
+            async def send(audio: bytes) -> None:
+                stream.push_frame(rtc.AudioFrame(audio, RATE, 1, len(audio) // 2))
+
+            microphone = Microphone(send)
+            sending = asyncio.create_task(microphone.run())
+            microphone.say(speech())
+            async with asyncio.timeout(20):
+                async for event in stream:
+                    if event.type is stt.SpeechEventType.FINAL_TRANSCRIPT:
+                        break
+            heard = event.alternatives[0].text
+            check(heard == HEARD, f"heard {heard!r}")
+            told.append(heard)
+            sending.cancel()
+            await stream.aclose()
+            await hearing.aclose()
 
 
 def _is_late_cancel(event: Any) -> bool:

@@ -30,6 +30,7 @@ from pipecat.processors.aggregators.llm_response_universal import LLMContextAggr
 from pipecat.processors.frame_processor import FrameDirection, FrameProcessor
 from pipecat.services.openai.realtime import events
 from pipecat.services.openai.realtime.llm import OpenAIRealtimeLLMService
+from pipecat.services.openai.stt import OpenAIRealtimeSTTService
 from pipecat.workers.runner import WorkerRunner
 from steps import (
     ANSWER,
@@ -147,6 +148,34 @@ async def run() -> None:
         await before.push_frame(LLMMessagesAppendFrame([message], run_llm=True))
 
     await talk(noted, microphone, worker, ask)
+    await transcription()
+
+
+async def transcription() -> None:
+    """By its speech recogniser, which has a session of its own kind."""
+    noted = Noted()
+    hearing = OpenAIRealtimeSTTService(
+        api_key=KEY,
+        base_url=f"{WS}/v1/realtime",
+        turn_detection={"type": "server_vad"},
+        settings=OpenAIRealtimeSTTService.Settings(model="gpt-4o-transcribe"),
+    )
+    rates = PipelineParams(audio_in_sample_rate=RATE, audio_out_sample_rate=RATE)
+    worker = PipelineWorker(Pipeline([hearing, Recorder(noted)]), params=rates)
+    runner = WorkerRunner(handle_sigint=False)
+    await runner.add_workers(worker)
+
+    async def send(audio: bytes) -> None:
+        await worker.queue_frame(InputAudioRawFrame(audio=audio, sample_rate=RATE, num_channels=1))
+
+    microphone = Microphone(send)
+    _kept = [asyncio.create_task(each) for each in (runner.run(), microphone.run())]
+    with step("transcription") as told:
+        microphone.say(speech())
+        heard = await noted.wait("transcript", 0)
+        check(heard.text == HEARD, f"heard {heard.text!r}")
+        check(not noted.since(0, "error"), f"{noted.since(0, 'error')}")
+        told.append(heard.text)
 
 
 async def talk(noted: Noted, microphone: Microphone, worker: Any, ask: Any) -> None:
