@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import socket
@@ -142,7 +143,15 @@ async def _get_ready(house: House, url: str, told: Callable[[str], None]) -> Non
     if not any(house.config.keys.values()):
         told("no API keys are set: listening on the loopback only (set VOICE_API_KEYS for more)")
     await warm_up(house, told)
+    _settle_memory()
     told(f"READY {url}")
+
+
+def _settle_memory() -> None:
+    """What is there now stays, and need not be looked through for garbage again: a full collection
+    took 76 ms with 96 calls open, in which nobody heard anything."""
+    gc.collect()
+    gc.freeze()
 
 
 def _url(listener: socket.socket) -> str:

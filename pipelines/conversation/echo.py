@@ -46,7 +46,6 @@ Hops: TypeAlias = NDArray[np.intp]
 WINDOW_MS: Final = 32
 AUDIBLE_FOR_MS: Final = 500.0
 """Echo of what was played may arrive for so long."""
-REMEMBERED_MS: Final = 10_000.0
 
 _SIZE: Final = 512
 _STEP: Final = 256
@@ -57,7 +56,7 @@ _CATCH_UP: Final = 6
 _RECENT: Final = 24
 """Windows before a suspect one that are looked at with it; frames to learn a new path from."""
 
-_LOST_MS: Final = 150.0
+_LOST_MS, _REMEMBERED_MS = 150.0, 10_000.0
 _CLOCK_DRIFT_MS: Final = 0.02
 """A window so far from its time has a gap before it; sound cards' clocks differ by 0.06 %."""
 
@@ -162,7 +161,7 @@ class EchoGuard:
     def echoes(self) -> bool:
         """There is echo, or there was a short while ago: a path is lost while a caller speaks."""
         now_ms = self._began_at + WINDOW_MS * self._count
-        return self._path is not None or now_ms - self._echo_at < REMEMBERED_MS
+        return self._path is not None or now_ms - self._echo_at < _REMEMBERED_MS
 
     def share(self, window: Samples, now_ms: float, *, suspect: bool = True) -> float:
         """How much of a window (512,) of 16 kHz is echo: 0 is a caller, 1 nothing but echo.
