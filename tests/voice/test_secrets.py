@@ -69,7 +69,7 @@ async def test_no_kind_of_key_is_shown_anywhere(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     server = await serve(*KEYS, f"journal.dir={tmp_path}", "server.log_level=debug")
-    server.query += "&record=0"
+    server.query = "model=one-that-nobody-else-asks-for"  # which is logged
     shown = Shown(tmp_path, caplog)
     http = f"http://127.0.0.1:{server.port}"
     async with httpx.AsyncClient(trust_env=False) as client:

@@ -144,8 +144,8 @@ async def test_the_models_and_a_wrong_key(serve: Any) -> None:
     server = await serve("server.api_keys=right")
     base_url = f"http://127.0.0.1:{server.port}/v1"
     async with AsyncOpenAI(api_key="right", base_url=base_url) as client:
-        (model,) = [model async for model in client.models.list()]
-    assert model.id == server.house.model
+        models = [model.id async for model in client.models.list()]
+    assert models == list(server.house.models)
     async with AsyncOpenAI(api_key="wrong", base_url=base_url) as client:
         with pytest.raises(AuthenticationError, match="Incorrect API key"):
             await client.models.list()
