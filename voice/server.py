@@ -149,8 +149,8 @@ async def _get_ready(house: House, url: str, told: Callable[[str], None]) -> Non
 
 def _settle_memory() -> None:
     """What is there now stays, and need not be looked through for garbage again: a full collection
-    took 76 ms with 96 calls open, in which nobody heard anything. What comes goes by itself, but for
-    a few cycles a turn: to look for them at each 700th object was 4 % of the server's work."""
+    took 76 ms with 96 calls open, in which nobody heard anything. What comes goes by itself, but
+    for a few cycles a turn: to look for them at each 700th object was 4 % of the server's work."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 50)
