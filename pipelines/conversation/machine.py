@@ -301,6 +301,7 @@ class TurnMachine:
         turn.partial.read(event.kind if event.text else "nothing", now)
         if turn.over_reply and turn.partial.readings_with_words >= SURE_READINGS:
             self._answering.take_words(now)
+            turn.over_reply = False  # no more: and whoever has ended it is to be answered
         if text := turn.partial.agreement.add(event.text):
             self._do(ShowWords(turn.number, text))
 

@@ -127,6 +127,7 @@ _NUMBERS: Final = _listed(
 
 _LEAST_UNITS: Final = 3.0
 _SURE_UNITS: Final = 4.0
+_LEAST_SIGNS: Final = 3
 _MOST_ERRORS: Final = 0.34
 _CALLERS_QUESTION: Final = 7.0
 _ALIKE: Final = 0.5
@@ -217,6 +218,8 @@ def _is_echo(heard: Words, spoken: str, *, asks: bool) -> bool:
     if units < _SURE_UNITS:
         return any(said[i : i + len(heard)] == heard for i in range(len(said)))
     heard, said = _numbers_alike(heard), _numbers_alike(said)
+    if len(heard) < _LEAST_SIGNS:  # any number looks like any other
+        return False
     errors, foreign = _fit(heard, said)
     if errors > _MOST_ERRORS * len(heard):
         return False

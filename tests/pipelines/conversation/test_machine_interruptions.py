@@ -195,6 +195,19 @@ def test_words_stop_it_as_soon_as_they_are_known() -> None:
     assert StopReply(1, "turn_detected") in caller.happens(TranscriptArrived(2, "I want"))
 
 
+def test_who_has_stopped_a_reply_is_answered_whatever_the_last_words_look_like() -> None:
+    """Digits that were dictated into a reply once looked like its own, and nobody spoke any more."""
+    caller = listening(replace(DEFAULT, partials=True))
+    caller.speaks(INTERRUPT + 7)
+    caller.happens(TranscriptArrived(1, "two nine"))
+    caller.speaks(14)
+    caller.happens(TranscriptArrived(2, "two nine three"))
+    told = caller.pauses(AHEAD)
+    (take,) = [each.take for each in told if isinstance(each, Transcribe)]
+    caller.happens(TranscriptArrived(take, "two nine three four", "echo"))
+    assert {"AcceptTranscript", "ReleaseReply"} <= set(names(caller.stops()))
+
+
 def test_no_reply_goes_on_while_an_earlier_turn_is_without_words() -> None:
     caller = listening(NO_SPECULATION)
     caller.speaks(10)

@@ -131,6 +131,7 @@ NO_ECHOES = [
     ("the caller goes on", "it should be with you by Thursday can I change", REPLY),
     ("what shares common words", "if it is with you I will be there", REPLY),
     ("another sentence", "can you tell me what it costs to send it back", REPLY),
+    ("another number", "two nine three four zero", "There are five, five of them, not 6."),
     ("nothing is being spoken", "your order left our warehouse", ""),
     ("only marks are being spoken", "your order left our warehouse", "… — !"),
 ]
