@@ -196,7 +196,7 @@ def test_words_stop_it_as_soon_as_they_are_known() -> None:
 
 
 def test_who_has_stopped_a_reply_is_answered_whatever_the_last_words_look_like() -> None:
-    """Digits that were dictated into a reply once looked like its own, and nobody spoke any more."""
+    """Digits dictated into a reply once looked like its own, and nobody spoke any more."""
     caller = listening(replace(DEFAULT, partials=True))
     caller.speaks(INTERRUPT + 7)
     caller.happens(TranscriptArrived(1, "two nine"))
