@@ -123,14 +123,15 @@ def transcription_form(fields: Iterable[tuple[str, str]]) -> TranscriptionForm:
 
 
 def _strategy(before: Any, key: str, value: str) -> Any:
-    """How to cut, as far as it has been told."""
+    """How to cut, as far as it has been told. What comes later goes over what is no object."""
     if key:
-        return {**(before or {}), key: value if key == "type" else _number(value)}
+        told = before if isinstance(before, dict) else {}
+        return {**told, key: value if key == "type" else _number(value)}
     if value == "auto":
         return None
     try:
         return msgspec.json.decode(value)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise wire_error(error, "chunking_strategy") from error
 
 

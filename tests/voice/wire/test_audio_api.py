@@ -149,6 +149,13 @@ def test_an_object_may_come_field_by_field() -> None:
     assert parted.chunking_strategy == ServerVad("server_vad", 0.6, silence_duration_ms=200)
 
 
+def test_a_field_of_an_object_goes_over_what_was_no_object() -> None:
+    later = transcription_form(
+        [("model", "x"), ("chunking_strategy", "1"), ("chunking_strategy[type]", "server_vad")]
+    )
+    assert later.chunking_strategy == ServerVad("server_vad")
+
+
 def test_what_is_empty_is_not_there() -> None:
     assert form(language="", response_format="", chunking_strategy="auto") == form()
 
@@ -165,6 +172,7 @@ def test_what_is_empty_is_not_there() -> None:
         ({"timestamp_granularities[]": "word"}, "invalid_value", "timestamp_granularities"),
         ({"timestamp_granularities[]": "hour"}, "invalid_value", "timestamp_granularities[0]"),
         ({"chunking_strategy": "sometimes"}, "invalid_json", None),
+        ({"chunking_strategy": "[" * 9_999}, "invalid_json", None),
         (
             {"chunking_strategy[type]": "server_vad", "chunking_strategy[threshold]": "high"},
             "invalid_type",
@@ -181,7 +189,9 @@ def test_a_form_that_is_refused(fields: Any, code: str, param: str) -> None:
 
 FIELDS = st.sampled_from([*TranscriptionForm.__struct_fields__, "chunking_strategy[type]",
     "chunking_strategy[threshold]", "timestamp_granularities[]", "[", "x[y][z]"])  # fmt: skip
-VALUES = st.text(max_size=20) | st.sampled_from(["1e999", "nan", "auto", "{}", "[]", "server_vad"])
+VALUES = st.text(max_size=20) | st.sampled_from(
+    ["1e999", "nan", "auto", "{}", "[]", "1", "server_vad", "[" * 9_999]
+)
 
 
 @given(st.lists(st.tuples(FIELDS, VALUES), max_size=12))
