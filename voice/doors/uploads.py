@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import BinaryIO, Final
 
+from python_multipart.multipart import parse_options_header
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
@@ -21,6 +22,8 @@ _MOST_FIELDS: Final = 64
 _FIELD_BYTES: Final = 64 * 1024
 _HEADROOM: Final = 256 * 1024
 """What a form may have beside its file."""
+_CHARSETS: Final = (b"utf-8", b"utf8", b"us-ascii", b"iso-8859-1")
+"""Text in others may be no text once it is decoded, or make Python's codecs fail."""
 
 
 class TooLargeError(Exception):
@@ -44,8 +47,11 @@ async def read_body(request: Request, most: int) -> bytes:
 async def read_form(request: Request, most: int) -> AsyncIterator[Form]:
     """A multipart form with one file of ``most`` bytes, which is there until the context is left.
     Raises what ``read_body`` does, and WireError."""
-    if not request.headers.get("content-type", "").startswith("multipart/form-data"):
+    kind, options = parse_options_header(request.headers.get("content-type"))
+    if kind != b"multipart/form-data":
         raise WireError("invalid_content_type", "Send a multipart form: multipart/form-data.")
+    if options.get(b"charset", b"utf-8").lower() not in _CHARSETS:
+        raise WireError("invalid_content_type", "Send the form's text as UTF-8.")
     parser = MultiPartParser(
         request.headers,
         _bounded(request, most + _HEADROOM),

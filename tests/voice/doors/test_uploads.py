@@ -76,6 +76,22 @@ async def test_a_client_that_stops_sending() -> None:
     assert asyncio.get_running_loop().time() - began == pytest.approx(STALL_S)
 
 
+@pytest.mark.parametrize("charset", ["utf-7", "undefined", "punycode", "x" * 5_000])
+async def test_a_form_in_no_plain_charset(charset: str) -> None:
+    kind = f"multipart/form-data; boundary={BOUNDARY}; charset={charset}"
+    data = part("language", b"+2AA-") + part("file", b"RIFF", "a.wav") + END
+    with pytest.raises(WireError, match="UTF-8"):
+        async with read_form(request_of(data, kind=kind), 100):
+            pass
+
+
+async def test_a_form_whose_type_is_written_otherwise() -> None:
+    kind = f'Multipart/Form-Data; charset="UTF-8"; boundary="{BOUNDARY}"'
+    data = part("language", "ä".encode()) + part("file", b"RIFF", "a.wav") + END
+    async with read_form(request_of(data, kind=kind), 100) as form:
+        assert form.fields == [("language", "ä")]
+
+
 async def test_a_form() -> None:
     data = part("model", b"x") + part("file", b"RIFF" * 9, "a.wav") + part("t[]", b"1") + END
     chunks = [data[at : at + 7] for at in range(0, len(data), 7)]
