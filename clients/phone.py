@@ -5,7 +5,8 @@
         await call.wait_heard_s(1.0)
         call.press("5")
 
-``Telephone`` is the same without a network: messages in, messages out, on a clock passed in.
+Samples are int16, one channel, at the carrier's rate (``Twilio.rate``), both ways. ``Telephone``
+is the same without a network: messages in, messages out, on a clock passed in.
 """
 
 from __future__ import annotations
