@@ -4,7 +4,8 @@ time go in, a step comes out.
 A sign has two limits. From the second on it is *strained*; up to the first it is *calm*. A strained
 sign that stands makes the house climb; only when all have been calm for long does it come down,
 one step at a time. Between the limits the house has what it can bear: it leaves nothing more off,
-and takes nobody in. Behind that it takes calls in by and by, since many may have been waiting.
+and takes nobody in beyond a few. Behind that it takes calls in by and by, since many may have been
+waiting.
 """
 
 from __future__ import annotations
@@ -36,6 +37,10 @@ SETTLE_S: Final = 3.0
 GROWTH: Final = 0.05
 """The share of its calls that a house takes in each second, once it has held back; or one each time
 that it has settled."""
+
+FEW: Final = 2
+"""Calls that a house may have that is neither calm nor strained, and has left nothing off: beside
+so few, signs tell as much of what else the machine does, and a person's second page is no crowd."""
 
 AMPLE: Final = 2
 """A house that could bear so many times its calls holds nobody back any more."""
@@ -156,7 +161,8 @@ class Ladder:
         if calm and settled:
             self.bearable += elapsed_s * max(GROWTH * signs.calls, 1.0 / SETTLE_S)
         else:
-            self.bearable = signs.calls
+            few = FEW if worst < 1.0 and self.strain is Strain.NONE else 0
+            self.bearable = max(signs.calls, few)
         self._open_wide(signs.calls)
         return self.strain
 

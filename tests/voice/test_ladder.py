@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pipelines.strain import Strain
 from voice.ladder import (
     FALLING,
+    FEW,
     GROWTH,
     MOST_LEAP,
     MOST_PATIENCE,
@@ -220,6 +221,17 @@ def test_a_small_house_takes_one_each_time_that_it_has_settled() -> None:
     assert house.ladder.bearable == pytest.approx(3)
 
 
+def test_a_second_page_comes_in_unless_somebody_is_hurt_or_something_was_left_off() -> None:
+    house = House()
+    house.lasts(with_calls(BETWEEN, 1), 0)
+    assert house.ladder.bearable == FEW == 2
+    house.lasts(with_calls(STRAINED, 1), 0)
+    assert house.ladder.bearable == 1
+    house.lasts(with_calls(STRAINED, 1), RISE)
+    house.lasts(with_calls(BETWEEN, 1), 60)
+    assert (house.ladder.strain, house.ladder.bearable) == (Strain.SLOW_PARTIALS, 1)
+
+
 def test_nobody_is_held_back_any_more_where_there_is_ample_room() -> None:
     house = House()
     house.lasts(with_calls(BETWEEN), 0)
@@ -340,9 +352,11 @@ def test_nobody_is_taken_in_where_somebody_is_hurt_or_may_be(
     for signs, elapsed in stories:
         now += abs(elapsed)
         strain = ladder.step(signs, now)
-        calm = all(is_calm for _, _, is_calm in signs.weighed(SETTINGS))
+        weights = list(signs.weighed(SETTINGS))
+        calm, hurt = all(each[2] for each in weights), any(each[1] >= 1 for each in weights)
         if signs.calls and (strain is Strain.NO_CALLS or not calm):
-            assert ladder.bearable == signs.calls
+            few = 0 if hurt or strain else FEW
+            assert ladder.bearable == max(signs.calls, few)
         assert not math.isnan(ladder.bearable)
 
 
