@@ -72,18 +72,23 @@ def _add_server(group: argparse._ArgumentGroup) -> None:
     add("--config", type=Path, metavar="FILE", help="start one with this TOML file")
     add("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="a setting of it")
     add("--scripted", action="store_true", help="null engines in place of models")
-    add("--server-core", type=whole(0, 4095), metavar="N", help="it alone gets this core")
+    add(
+        "--server-core", type=whole(0, 4095), metavar="N", help="its only core; callers keep off it"
+    )
 
 
 def _add_callers(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add("--speech", type=Path, metavar="DIR", help="recordings and transcripts.json (the store's)")
     add("--hums", type=Path, metavar="DIR", help="the same for --backchannels (embedded voice)")
+    arrivals = "over the ramp, or all at once (%(default)s)"
     add("--wire", choices=WIRES, default=WIRES[0], help="how they call (%(default)s)")
-    add("--arrivals", choices=("spread", "burst"), default="spread", help="(%(default)s)")
-    add("--ramp", type=number(0, 3600), metavar="S", help="they arrive over so long (N/10, to 10)")
-    add("--processes", type=whole(1, 256), default=1, metavar="N", help="of callers (1)")
-    add("--jitter", type=number(0, 5000), default=0.0, metavar="MS", help="frames come late (0)")
+    add("--arrivals", choices=("spread", "burst"), default="spread", help=arrivals)
+    add("--ramp", type=number(0, 3600), metavar="S", help="all arrive within (N/10, at most 10)")
+    add("--processes", type=whole(1, 256), default=1, metavar="N", help="that callers share (1)")
+    add(
+        "--jitter", type=number(0, 5000), default=0.0, metavar="MS", help="frames late by up to (0)"
+    )
     add(
         "--think", type=number(0, 60_000), default=1000.0, metavar="MS", help="between turns (1000)"
     )
