@@ -153,7 +153,7 @@ def _settle_memory() -> None:
     for a few cycles a turn: to look for them at each 700th object was 4 % of the server's work."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(10_000, 20, 50)
+    gc.set_threshold(10_000, 10, 10)
 
 
 def _url(listener: socket.socket) -> str:

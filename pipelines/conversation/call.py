@@ -198,6 +198,7 @@ class Call:
         self._watch.cancel()
         self._speaker.close()
         self._takes.close()
+        self._hearing = Hearing()
 
     # --- events to commands -------------------------------------------------------------
 

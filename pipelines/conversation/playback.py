@@ -166,6 +166,10 @@ class Playback:
         for listener in self._listeners:
             listener.flushed(now)
 
+    def close(self) -> None:
+        """The call is over: nobody listens any more."""
+        self._open, self._listeners = False, ()
+
     def lead_ms(self, now: float) -> float:
         """How far the current reply is ahead of its listener, held audio included."""
         return self._player.lead_ms(now) + self._held_ms

@@ -43,6 +43,9 @@ logger = logging.getLogger(__name__)
 _RECENT_PHRASES: Final = 6
 """About ten seconds of speech."""
 
+_NOBODYS: Final = EchoGuard()
+"""For calls that are over. Their own is most of what they hold, and their cycles are found late."""
+
 
 class Speaker:
     """Makes one reply at a time. A prepared one is heard of by nobody, not even the dialogue,
@@ -179,6 +182,8 @@ class Speaker:
         """The call is over."""
         self._give_up()
         self._memory.close()
+        self._playback.close()
+        self.echo = _NOBODYS
 
     def _give_up(self) -> None:
         """Stop making the reply, if there is one."""

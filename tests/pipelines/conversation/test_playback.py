@@ -1,5 +1,7 @@
 """The gate and the ledger of replies: nothing stale goes out, and what was heard is known."""
 
+import weakref
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -316,3 +318,16 @@ class AnyReplies(RuleBasedStateMachine):
 
 AnyReplies.TestCase.settings = settings(stateful_step_count=40)
 TestAnyReplies = AnyReplies.TestCase
+
+
+def test_after_a_call_nothing_goes_out_and_its_listeners_are_let_go() -> None:
+    out, guard = list[Output](), EchoGuard()
+    playback = Playback(out.append, guard)
+    playback.begin(1)
+    playback.close()
+    assert not playback.put(audio(1, 20), 0.0)
+    playback.flush(0.0)
+    assert out == []
+    alive = weakref.ref(guard)
+    del guard
+    assert alive() is None

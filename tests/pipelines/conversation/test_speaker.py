@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import weakref
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -232,3 +233,12 @@ async def test_a_long_call_is_summed_up_once_a_reply_has_ended(speaking: Speakin
     third = speaking.llm.requests[2]
     assert third.messages[0].content.endswith(SENTENCES[-1].strip())
     assert [message.content[:10] for message in third.messages[1:3]] == ["question 3", "question 4"]
+
+
+async def test_a_call_that_is_over_lets_go_of_its_echo_guard_at_once(speaking: Speaking) -> None:
+    """It is most of what a call holds, and what is left of one goes only when cycles are found."""
+    alive = weakref.ref(speaking.speaker.echo)
+    speaking.speaker.start(1, SETTINGS)
+    await asyncio.sleep(1)
+    speaking.speaker.close()
+    assert alive() is None
