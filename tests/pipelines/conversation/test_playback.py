@@ -323,7 +323,7 @@ TestAnyReplies = AnyReplies.TestCase
 def test_after_a_call_nothing_goes_out_and_its_listeners_are_let_go() -> None:
     out, guard = list[Output](), EchoGuard()
     playback = Playback(out.append, guard)
-    playback.begin(1)
+    playback.begin(1, held=False)
     playback.close()
     assert not playback.put(audio(1, 20), 0.0)
     playback.flush(0.0)
