@@ -190,7 +190,7 @@ async def _accept(scope: Scope, send: Send) -> None:
 
 async def _refuse(answer: Answer, scope: Scope, receive: Receive, send: Send) -> None:
     """By HTTP, or by an event where a client that may come later reads nothing else."""
-    if answer.status != 503 or not reads_only_events(scope):
+    if answer.retry_s is None or not reads_only_events(scope):
         await answer.response()(scope, receive, send)
         return
     socket = CallSocket.of(scope)

@@ -176,6 +176,16 @@ async def test_a_client_that_only_reads_events_is_told_by_one(serve: Any) -> Non
         assert server.house.calls == 1
 
 
+async def test_a_page_that_comes_too_often_is_told_by_an_event(serve: Any) -> None:
+    server = await serve(KEYS, "tenants.acme.keys=secret", "tenants.acme.sessions_per_minute=1")
+    protocols = ["realtime", "openai-insecure-api-key.secret"]
+    server.query = "busy=event"
+    for code in (None, "rate_limit_exceeded"):
+        async with connect(server.url, proxy=None, subprotocols=protocols) as page:
+            event = json.loads(await page.recv())
+            assert event.get("error", {}).get("code") == code
+
+
 async def test_who_may_not_come_at_all_is_told_by_http(serve: Any) -> None:
     server = await serve(KEYS)
     server.query = "busy=event"
