@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -54,7 +55,7 @@ def read(path: Path, check: Check, within: tuple[Path, ...] = ()) -> dict[str, A
     merged: dict[str, Any] = {}
     for name in names:
         included = path.parent / name
-        if included.resolve() in within:
+        if Path(os.path.realpath(included)) in within:
             raise ConfigError(f"{path}: include: {included} includes itself")
         _merge(merged, _included(included, check, within, path))
     _merge(merged, values)
@@ -87,5 +88,5 @@ def _toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"{path}: is not TOML: {error}") from error

@@ -88,6 +88,16 @@ def test_an_included_file_that_is_no_toml_is_named(write: Callable[..., Path]) -
     assert refusal(path).startswith(f"{path}: include: {wrong}: is not TOML: ")
 
 
+def test_a_link_that_leads_to_itself_is_named(write: Callable[..., Path], tmp_path: Path) -> None:
+    (tmp_path / "link.toml").symlink_to("link.toml")
+    path = write("voice.toml", 'include = ["link.toml"]')
+    assert "link.toml: cannot be read: Too many levels of symbolic links" in refusal(path)
+
+
+def test_lists_in_lists_without_end_are_no_toml(write: Callable[..., Path]) -> None:
+    assert "is not TOML: maximum recursion" in refusal(write("voice.toml", "a = " + "[" * 9_999))
+
+
 def test_settings_that_are_not_known_are_told_with_their_file(write: Callable[..., Path]) -> None:
     wrong = write("capacity.toml", "[admission]\nmax_call = 1\n[servr]\nport = 1")
     path = write("voice.toml", 'include = ["capacity.toml"]')
