@@ -83,8 +83,8 @@ class _Phrase:
     async def say(self, tts: Tts) -> None:
         """Give what has not been given yet."""
         place = 0
-        async with tts.open(self._request) as audio:
-            async for pcm in timely(audio, "tts"):
+        async with tts.open(self._request) as given, timely(given, "tts") as audio:
+            async for pcm in audio:
                 fresh = pcm.part(min(len(pcm), max(0, self._given - place)))
                 place += len(pcm)
                 for piece in _pieces(self._levelled.feed(fresh)) if len(fresh) else ():

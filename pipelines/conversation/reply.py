@@ -153,8 +153,8 @@ class Reply:
         """The model's half: its words as lines (in a written reply, as they come)."""
         script, tools = Script(self.plan.language), _ToolCalls()
         usage, written = Usage(), 0
-        async with self._llm.open(self.plan.chat) as deltas:
-            async for delta in timely(deltas, "llm"):
+        async with self._llm.open(self.plan.chat) as given, timely(given, "llm") as deltas:
+            async for delta in deltas:
                 if isinstance(delta, TextDelta):
                     self.stages.mark("first_token", self._loop.time())
                     written += len(delta.text)
@@ -200,8 +200,8 @@ class Reply:
         request = SpeechRequest(line.spoken, plan.voice, plan.speed, priority, plan.chat.call)
         text: ReplyText | None = ReplyText(self.plan.epoch, line.text, line.spoken)
         asked_at = self._loop.time()
-        async with self._tts.open(request) as audio:
-            async for pcm in timely(audio, "tts"):
+        async with self._tts.open(request) as given, timely(given, "tts") as audio:
+            async for pcm in audio:
                 came_at = self._loop.time()
                 self._pulse.made(pcm.duration_ms, (came_at - asked_at) * 1000.0)
                 self.stages.mark("first_audio", came_at)

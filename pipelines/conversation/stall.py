@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AbstractAsyncContextManager, aclosing
 from typing import Final, TypeVar
 
 from engines.ports import EngineError
@@ -16,8 +17,13 @@ STALL_S: Final = 30.0
 _LOOKS_EVERY_S: Final = STALL_S / 6
 
 
-async def timely(stream: AsyncIterator[T], engine: str) -> AsyncIterator[T]:
-    """The same stream; raises EngineError where the next item does not come in time."""
+def timely(stream: AsyncIterator[T], engine: str) -> AbstractAsyncContextManager[AsyncIterator[T]]:
+    """The same stream; raises EngineError where the next item does not come in time. Nothing is
+    left of it at the end of the context."""
+    return aclosing(_timely(stream, engine))
+
+
+async def _timely(stream: AsyncIterator[T], engine: str) -> AsyncGenerator[T, None]:
     watch = _Watch()
     try:
         while True:

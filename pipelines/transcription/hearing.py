@@ -106,8 +106,12 @@ async def _hear(chunk: Chunk, wanted: Wanted, asr: Asr, place: Place) -> Transcr
     request = AsrRequest(chunk.pcm, wanted.language, wanted.prompt, Priority.BATCH, wanted.call)
     while True:
         try:
-            async with place.hold(), asr.open(request) as transcripts:
-                async for transcript in timely(transcripts, "asr"):
+            async with (
+                place.hold(),
+                asr.open(request) as given,
+                timely(given, "asr") as transcripts,
+            ):
+                async for transcript in transcripts:
                     return transcript
         except DisplacedError:
             continue
