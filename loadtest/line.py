@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, cast
@@ -68,7 +68,6 @@ class Line(asyncio.Protocol):
         self._inbox = Inbox()
         self._open = False
         self._transport: asyncio.Transport | None = None
-        self._send: Callable[[bytes], object] = self._write
         talker.send = self._write
 
     # --- the caller's side --------------------------------------------------------------
@@ -81,7 +80,7 @@ class Line(asyncio.Protocol):
             return
         self.frames += 1
         if self._network.perfect:
-            self._send(frame)
+            self._write(frame)
         elif (arrival := self._network.arrival(due)) is not None:
             self._loop.call_later(max(0.0, arrival - time.monotonic()), self._write, frame)
 
@@ -104,7 +103,6 @@ class Line(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        self._send = self._transport.write
         self._transport.write(handshake(self._target.address, self._target.headers))
 
     def connection_lost(self, exc: Exception | None) -> None:

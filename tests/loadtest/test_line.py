@@ -4,7 +4,7 @@ import time
 import pytest
 
 from loadtest.habits import Character, Habits, Network
-from loadtest.line import Refused, Target, dial
+from loadtest.line import Line, Refused, Target, dial
 from loadtest.talker import Repertoire, Talker
 from loadtest.websocket import address_of
 from loadtest.wires import RealtimeWire
@@ -79,6 +79,26 @@ async def test_a_call_that_is_cut_off_tells_that_it_was_not_the_caller():
         async with asyncio.timeout(5):
             await line.closed
     assert not line.left
+
+
+async def test_a_frame_for_a_line_that_has_just_broken_stops_nobody_elses():
+    class Broken(asyncio.Transport):
+        """As uvloop's are until it has told of it."""
+
+        closing = False
+
+        def is_closing(self):
+            return self.closing
+
+        def write(self, data):
+            if self.closing:
+                raise RuntimeError("the handler is closed")
+
+    line, transport = Line(target("ws://there/"), talker(), Network(Habits(), "1")), Broken()
+    line.connection_made(transport)
+    transport.closing = True
+    line.tick(time.monotonic())
+    assert (line.frames, line.left) == (1, False)
 
 
 async def test_lost_frames_are_not_sent_and_late_ones_are():
