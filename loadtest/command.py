@@ -284,9 +284,17 @@ def command_line() -> str:
 
 
 def write_json(where: str, value: object) -> None:
-    """Write all figures; ``-`` prints them."""
-    text = msgspec.json.format(msgspec.json.encode(value), indent=1)
+    """Write all figures; ``-`` prints them. Raises RecordingError."""
+    text = msgspec.json.format(msgspec.json.encode(value), indent=1).decode() + "\n"
     if where == "-":
-        sys.stdout.write(text.decode() + "\n")
+        sys.stdout.write(text)
     else:
-        Path(where).write_bytes(text + b"\n")
+        write(where, text)
+
+
+def write(where: str, text: str) -> None:
+    """Write a file of the report. Raises RecordingError: a disk may be full by now."""
+    try:
+        Path(where).write_text(text, "utf-8")
+    except OSError as error:
+        raise RecordingError(f"{where} cannot be written: {error.strerror}.") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import socket
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -57,6 +58,10 @@ class Wanted:
             raise HouseError("--pid is for a server that runs: name it by --url")
         if self.pid is not None and not Path(f"/proc/{self.pid}").exists():
             raise HouseError(f"--pid {self.pid}: there is no such process here")
+        cores = sorted(os.sched_getaffinity(0))
+        if self.core is not None and self.core not in cores:
+            there = ", ".join(map(str, cores))
+            raise HouseError(f"--server-core {self.core}: there is no such core; there are {there}")
 
     def arguments(self) -> list[str]:
         """Those of ``voice serve``."""

@@ -26,6 +26,7 @@ from loadtest.command import (
     tell_errors,
     wanted_server,
     whole,
+    write,
     write_json,
 )
 from loadtest.figures import known_names
@@ -96,14 +97,15 @@ def _attempt(
 
 
 def _write(parsed: argparse.Namespace, found: Capacity, console: Console) -> None:
-    if parsed.html:
-        Path(parsed.html).write_text(capacity_page(found), "utf-8")
-    if parsed.json:
-        write_json(parsed.json, found)
+    """What it was all for first."""
     if parsed.gate is None and found.confirmed is not None:
-        Path(parsed.out).write_text(toml(found, most_calls_setting()), "utf-8")
+        write(parsed.out, toml(found, most_calls_setting()))
         told = f'{parsed.out}: written; a configuration takes it by include = ["{parsed.out}"]'
         console.print(told, markup=False, soft_wrap=True)
+    if parsed.html:
+        write(parsed.html, capacity_page(found))
+    if parsed.json:
+        write_json(parsed.json, found)
 
 
 def _status(found: Capacity) -> int:

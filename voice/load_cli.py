@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 
 from rich.console import Console
 
@@ -23,6 +22,7 @@ from loadtest.command import (
     tell_start,
     wanted_server,
     whole,
+    write,
     write_json,
 )
 from loadtest.figures import known_names
@@ -70,7 +70,7 @@ def _load(parsed: argparse.Namespace) -> int:
 def _publish(parsed: argparse.Namespace, told: Report) -> None:
     print_report(Console(stderr=parsed.json == "-", highlight=False), told)
     if parsed.html:
-        Path(parsed.html).write_text(page(told), "utf-8")
+        write(parsed.html, page(told))
     if parsed.json:
         write_json(parsed.json, told)
 

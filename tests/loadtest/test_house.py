@@ -17,6 +17,7 @@ from voice.config import load
         (Wanted(url="ws://there", config=Path("x")), "--config is for a server that is started"),
         (Wanted(pid=1), "--pid is for a server that runs"),
         (Wanted(url="ws://there", pid=2**22 + 1), "there is no such process"),
+        (Wanted(core=4_095), r"--server-core 4095: there is no such core; there are \d"),
     ],
 )
 def test_options_that_do_not_go_together_are_told(wanted, told):

@@ -1,7 +1,9 @@
 """``voice capacity``: what it writes, and what its exit status says."""
 
+import errno
 import json
 import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -61,6 +63,21 @@ def test_a_file_that_cannot_be_written_is_told_before_the_search(holding, capsys
     assert capacity("--out", "nowhere/capacity.toml") == 1
     assert "cannot be written" in capsys.readouterr().err
     assert holding == []
+
+
+def test_what_was_found_is_written_where_the_page_cannot_be(holding, tmp_path, capsys, monkeypatch):
+    write_text = Path.write_text
+
+    def full_for_pages(path, *told):
+        if path.suffix == ".html":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write_text(path, *told)
+
+    monkeypatch.setattr(Path, "write_text", full_for_pages)
+    assert capacity("--html", "page.html") == 1
+    told = "page.html cannot be written: No space left on device."
+    assert told in capsys.readouterr().err
+    assert (tmp_path / "capacity.toml").exists()
 
 
 @pytest.mark.parametrize("words", [["--gate", "0"], ["--first", "-1"], ["--seconds", "0"]])
