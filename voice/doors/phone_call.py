@@ -99,6 +99,7 @@ class PhoneCall:
             self.call.cancel_reply(sounding=True)
 
     def typed(self, digits: str) -> None:
+        self.pressed()  # a reply that has begun since the last key answers something else
         self._say(typed_words(digits))
 
     def _say(self, text: str) -> None:

@@ -173,6 +173,25 @@ async def test_a_key_over_a_reply_is_never_lost(vad: Any, interrupt: bool, made:
     assert (reply.heard_text == TEXT) is not interrupt
 
 
+@pytest.mark.parametrize("interrupt", [True, False])
+async def test_a_key_just_before_a_reply_does_not_wait_for_its_end(
+    vad: Any, interrupt: bool
+) -> None:
+    """sipp's call through Asterisk: the key came while the turn's words were still unknown."""
+    phone = Phone(vad, [f"phone.digits_interrupt={interrupt}"])
+    phone.asr.engine = ScriptedAsr(AsrOptions(start_delay_ms=1_000))
+    phone.llm.engine = ScriptedLlm(LONG)
+    async with phone.call(phone.leg()) as caller:
+        await caller.take_turn()
+        assert caller.line.sent_ms == 0
+        caller.leg.take("digit 5")
+        await caller.wait(1_800)
+        assert caller.line.sent_ms > 0
+        await caller.wait(500)
+        asked = phone.llm.requests[-1].messages[-1].content
+    assert (asked == "[keypad: 5]") is interrupt
+
+
 async def test_keys_while_the_caller_speaks_neither_end_nor_hold_the_turn(vad: Any) -> None:
     phone = Phone(vad)
     async with phone.call(phone.leg()) as caller:
