@@ -132,7 +132,10 @@ def number(least: float, most: float) -> Callable[[str], float]:
 
 def tell_errors(command: str, work: Callable[[], int]) -> int:
     """Do the work, and tell in a line what a person can put right. The exit status."""
-    # Whoever ends us is told what there is by then, and a server of ours ends with us.
+    # Whoever ends us is told what there is by then, and a server of ours ends with us. What a script
+    # runs in its background ignores keys, and would ignore this.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         return work()

@@ -1,4 +1,5 @@
 import argparse
+import signal
 
 import pytest
 
@@ -101,6 +102,14 @@ def test_what_a_person_can_put_right_is_a_line(error, status, capsys):
     told = capsys.readouterr().err
     assert told.startswith("voice load: ")
     assert told.count("\n") == 1
+
+
+def test_what_a_script_runs_in_its_background_is_ended_by_sigterm():
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        assert tell_errors("load", lambda: signal.raise_signal(signal.SIGTERM) or 0) == INTERRUPTED
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_a_bug_is_not_hidden():
