@@ -11,9 +11,13 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
+from starlette.types import Receive, Scope, Send
 
 import clients
+from voice.doors.client_secrets import PATH as SECRETS
+from voice.doors.handshake import PATH as CALLS
 from voice.doors.models import models
+from voice.doors.phone import PATHS as PHONE
 from voice.doors.refusals import Answer
 from voice.doors.speech import PATH as SPEECH
 from voice.doors.speech import speech
@@ -22,6 +26,10 @@ from voice.doors.transcriptions import transcriptions
 from voice.house import House
 
 PAGE: Final = Path(clients.__file__).parent / "browser"
+API: Final = (
+    f"GET /v1/models, POST {SPEECH}, POST {TRANSCRIPTIONS}, POST {SECRETS}, WebSocket {CALLS}"
+)
+"""What there is of OpenAI's API, for who asks for anything else of it."""
 
 
 def routes(house: House) -> list[BaseRoute]:
@@ -48,7 +56,8 @@ def routes(house: House) -> list[BaseRoute]:
         Route(SPEECH, speech(house), methods=["POST"]),
         Route(TRANSCRIPTIONS, transcriptions(house), methods=["POST"]),
         Route("/v1/audio/translations", _no_translations, methods=["POST"]),
-        Route("/v1/realtime", _call_for_websocket),
+        *(Route(path, _call_for_websocket, methods=["GET", "POST"]) for path in (CALLS, *PHONE)),
+        Mount("/v1", _no_such_door),
         Route("/", _page),
         Mount("/", StaticFiles(directory=PAGE)),
     ]
@@ -87,7 +96,14 @@ async def _no_translations(_request: Request) -> Response:
 
 
 async def _call_for_websocket(_request: Request) -> Response:
-    refusal = Answer(426, "upgrade_required", "This is a WebSocket: call it by ws://.")
+    told = "This is a WebSocket: call it by ws://, or by wss:// where TLS is put before the server."
+    refusal = Answer(426, "upgrade_required", told)
     answer = refusal.response()
     answer.headers.update({"Upgrade": "websocket", "Connection": "Upgrade"})
     return answer
+
+
+async def _no_such_door(scope: Scope, receive: Receive, send: Send) -> None:
+    """Whatever asks, by any method or for a WebSocket."""
+    told = f"There is no {scope.get('method', 'WebSocket')} {scope['path']} here. There are: {API}."
+    await Answer(404, "unknown_url", told).response()(scope, receive, send)

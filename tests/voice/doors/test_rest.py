@@ -9,7 +9,8 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from pipelines.strain import Strain
-from voice.doors.rest import PAGE
+from voice.doors.rest import API, PAGE
+from voice.server import make_app
 
 
 @pytest.fixture
@@ -121,8 +122,48 @@ async def test_what_no_engine_can_is_told(serve: Any) -> None:
     assert answer.json()["error"]["code"] == "translations_unavailable"
 
 
-async def test_a_door_for_websockets_refuses_plain_requests(serve: Any, ask: Any) -> None:
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/v1/chat/completions"),
+        ("GET", "/v1/nothing"),
+        ("GET", "/v1/audio/speech"),
+        ("DELETE", "/v1/models"),
+    ],
+)
+async def test_who_asks_for_more_of_the_api_is_told_what_there_is(
+    serve: Any, method: str, path: str
+) -> None:
     server = await serve()
-    answer = await ask(server, "/v1/realtime")
+    async with httpx.AsyncClient(trust_env=False) as client:
+        answer = await client.request(method, f"http://127.0.0.1:{server.port}{path}")
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"], error["type"]) == (
+        404, "unknown_url", "invalid_request_error"
+    )  # fmt: skip
+    assert error["message"].startswith(f"There is no {method} {path} here. There are: ")
+
+
+async def test_a_call_at_the_wrong_address_is_told_the_right_one(serve: Any) -> None:
+    server = await serve()
+    with pytest.raises(InvalidStatus) as refused:
+        await connect(f"ws://127.0.0.1:{server.port}/v1/realtme", proxy=None)
+    assert refused.value.response.status_code == 404
+    assert b"WebSocket /v1/realtime" in refused.value.response.body
+
+
+async def test_all_of_the_api_is_named(serve: Any) -> None:
+    server = await serve()
+    paths = {getattr(route, "path", "") for route in make_app(server.house).routes}
+    there = {path for path in paths if path.startswith("/v1/") and "{" not in path}
+    assert {path for path in there if path not in API} == {"/v1/audio/translations"}
+
+
+@pytest.mark.parametrize("path", ["/v1/realtime", "/phone", "/phone/twilio", "/phone/any/key"])
+async def test_a_door_for_websockets_refuses_plain_requests(
+    serve: Any, ask: Any, path: str
+) -> None:
+    server = await serve()
+    answer = await ask(server, path)
     assert (answer.status_code, answer.headers["Upgrade"]) == (426, "websocket")
     assert "WebSocket" in answer.json()["error"]["message"]
