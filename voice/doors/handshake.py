@@ -13,6 +13,7 @@ from starlette.datastructures import Headers
 
 from voice.admission import Caller
 from voice.auth import caller_of, is_foreign_page, presented_key
+from voice.client_secrets import PREFIX
 from voice.doors.refusals import Answer, answer_to
 from voice.house import House
 
@@ -85,8 +86,21 @@ def _known(
     if grant is not None:
         return Caller(grant.tenant, key=grant.key, session=grant.session)
     if caller is None:
-        return Answer(401, "invalid_api_key", "Incorrect API key provided.")
+        return unknown_key(given)
     return caller
+
+
+def unknown_key(given: str, places: str = "Authorization: Bearer KEY") -> Answer:
+    """What is said to who gave this key, which is nobody's, or none; ``places``: where one goes."""
+    told = "Incorrect API key provided."
+    if not given:
+        told = f"You didn't provide an API key: send {places}."
+    elif given.startswith(PREFIX):
+        told = (
+            f"A page's own key ({PREFIX}...) opens calls at {PATH} only, until it expires: for"
+            " anything else, send an API key."
+        )
+    return Answer(401, "invalid_api_key", told)
 
 
 def _too_often(told: str, wait_s: float) -> Answer:

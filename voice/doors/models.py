@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from voice.auth import presented_key, tenant_of
+from voice.doors.handshake import unknown_key
 from voice.doors.refusals import Answer
 from voice.house import House
 
@@ -24,8 +25,9 @@ def models(house: House) -> Callable[[Request], Awaitable[Response]]:
     }
 
     async def answer(request: Request) -> Response:
-        if tenant_of(presented_key(request.headers), house.config.keys) is None:
-            return Answer(401, "invalid_api_key", "Incorrect API key provided.").response()
+        key = presented_key(request.headers)
+        if tenant_of(key, house.config.keys) is None:
+            return unknown_key(key).response()
         wanted = request.path_params.get("model")
         if wanted is None:
             return JSONResponse({"object": "list", "data": list(known.values())})

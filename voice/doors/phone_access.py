@@ -17,7 +17,7 @@ from starlette.datastructures import Headers
 
 from voice.admission import Caller
 from voice.auth import caller_of, is_foreign_page, presented_key
-from voice.doors.handshake import Scope, counted, query_of
+from voice.doors.handshake import Scope, counted, query_of, unknown_key
 from voice.doors.refusals import Answer
 from voice.house import House
 from voice.phone_settings import PhoneSettings
@@ -33,6 +33,7 @@ from voice.wire.phone_signatures import (
 logger = logging.getLogger(__name__)
 
 PATH: Final = "/phone"
+_KEY_PLACES: Final = f"Authorization: Bearer KEY, X-API-Key: KEY, ?key=KEY or {PATH}/NAME/KEY"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ def judge(house: House, scope: Scope, wire: str | None) -> Access | Answer:
         house.config.phone.tenant,
     )
     if access.hopeless or (wire is not None and access.caller_for(wire) is None):
-        return counted(house, _stranger(access, wire))
+        return counted(house, _stranger(access, wire, _key_of(scope, headers)))
     if not house.ready:
         told = "The models are still loading."
         return counted(house, Answer(503, "not_ready", told, retry_s=2))
@@ -85,11 +86,11 @@ def judge(house: House, scope: Scope, wire: str | None) -> Access | Answer:
     return access
 
 
-def _stranger(access: Access, wire: str | None) -> Answer:
+def _stranger(access: Access, wire: str | None, key: str) -> Answer:
     if wire is not None and wire in access.proved:
         told = f"This is not {wire}, or its secret is not the one in phone.*: see docs/phone.md."
         return Answer(401, "invalid_signature", told)
-    return Answer(401, "invalid_api_key", "Incorrect API key provided.")
+    return unknown_key(key, _KEY_PLACES)
 
 
 def _key_of(scope: Scope, headers: Headers) -> str:

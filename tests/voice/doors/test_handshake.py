@@ -1,16 +1,25 @@
 """Who asks for a call, judged before there is a WebSocket; and who is turned away at once."""
 
 import json
+import time
 from typing import Any
 
 import pytest
+from starlette.datastructures import Headers
 
 from pipelines.strain import Strain
 from voice.admission import Caller
 from voice.config import load
-from voice.doors.handshake import asks_for_recording, judge, reads_only_events, turn_away
+from voice.doors.handshake import (
+    asks_for_recording,
+    judge,
+    judge_request,
+    reads_only_events,
+    turn_away,
+)
 from voice.doors.refusals import Answer
 from voice.house import House
+from voice.wire.realtime_session import RealtimeSession
 
 
 def house(*settings: str, ready: bool = True) -> House:
@@ -69,6 +78,22 @@ def test_who_may_have_no_call_is_told_why_and_counted() -> None:
     ):  # fmt: skip
         labels = {"reason": reason, "tenant": tenant}
         assert counted("antiphon_refusals_total", labels) == 1
+
+
+def test_a_missing_a_wrong_and_a_page_s_key_are_told_apart() -> None:
+    home = house(*KEYS)
+    page_s, _ = home.client_secrets.issue("acme", "1", RealtimeSession(id="s"), 60, time.time())
+    told = {}
+    for key in ("", "wrong", page_s):
+        judged = judge_request(home, Headers({"authorization": f"Bearer {key}"} if key else {}))
+        assert isinstance(judged, Answer)
+        assert (judged.status, judged.code) == (401, "invalid_api_key")
+        told[key] = judged.message
+    assert told[""] == "You didn't provide an API key: send Authorization: Bearer KEY."
+    assert told["wrong"] == "Incorrect API key provided."
+    assert "opens calls at /v1/realtime only" in told[page_s]
+    assert page_s not in told[page_s]
+    assert isinstance(judge(home, handshake(("authorization", f"Bearer {page_s}"))), Caller)
 
 
 async def test_what_needs_no_waiting_is_answered_in_full() -> None:

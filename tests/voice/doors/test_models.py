@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import httpx
 import pytest
 from openai import AuthenticationError, NotFoundError
 
@@ -37,5 +38,8 @@ async def test_they_are_for_those_who_have_a_key(serve: Any) -> None:
         with pytest.raises(AuthenticationError) as refused:
             await stranger.models.list()
     assert refused.value.code == "invalid_api_key"
+    async with httpx.AsyncClient(trust_env=False) as client:
+        nobody = await client.get(f"http://127.0.0.1:{server.port}/v1/models")
+    assert "didn't provide an API key" in nobody.json()["error"]["message"]
     async with stock_client(server, "key1") as known:
         assert (await known.models.list()).data

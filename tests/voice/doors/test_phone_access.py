@@ -108,3 +108,11 @@ async def test_who_comes_too_early_or_too_late_is_told_by_http(serve: Any) -> No
     server.house.ready = True
     server.house.close()
     assert await status(server, "/phone/twilio") == 503
+
+
+async def test_who_has_no_key_is_told_where_one_goes(serve: Any) -> None:
+    server = await serve(KEYS)
+    with pytest.raises(InvalidStatus) as refused:
+        await connect(f"ws://127.0.0.1:{server.port}/phone", proxy=None)
+    assert b"didn't provide an API key" in refused.value.response.body
+    assert b"/phone/NAME/KEY" in refused.value.response.body
