@@ -132,8 +132,8 @@ def number(least: float, most: float) -> Callable[[str], float]:
 
 def tell_errors(command: str, work: Callable[[], int]) -> int:
     """Do the work, and tell in a line what a person can put right. The exit status."""
-    # Whoever ends us is told what there is by then, and a server of ours ends with us. What a script
-    # runs in its background ignores keys, and would ignore this.
+    # Whoever ends us is told what there is by then, and a server of ours ends with us; also where
+    # keys are ignored, as they are in what a script runs in its background.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
