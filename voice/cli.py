@@ -99,11 +99,18 @@ def _serve(parsed: argparse.Namespace) -> int:
 
 
 def _config(parsed: argparse.Namespace) -> Config:
+    from voice.app import check_engines
     from voice.config import load
 
     flags = [f"server.{name}={getattr(parsed, name)}" for name in ("host", "port")]
     given = [flag for flag in flags if not flag.endswith("=None")]
-    return load(parsed.config, os.environ, [*parsed.set, *given], scripted=parsed.scripted)
+    return load(
+        parsed.config,
+        os.environ,
+        [*parsed.set, *given],
+        scripted=parsed.scripted,
+        check_engines=check_engines,
+    )
 
 
 def _complete_talk(parser: argparse.ArgumentParser) -> None:

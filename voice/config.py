@@ -24,6 +24,7 @@ from voice.auth import fault_of_keys
 from voice.config_files import ConfigError as ConfigError
 from voice.config_files import Faults as Faults
 from voice.config_files import read
+from voice.config_words import wanted
 from voice.files import FileSettings
 from voice.ladder import OverloadSettings
 from voice.phone_settings import PhoneSettings
@@ -34,6 +35,7 @@ T = TypeVar("T")
 PREFIX: Final = "VOICE_"
 ENGINES: Final = ("asr", "llm", "tts")
 """The sections of the models that can be scripted."""
+_OF_ENGINES: Final = ("vad", "end_of_turn", *ENGINES, "placement")
 NO_ENGINE: Final = "none"
 """The name for no engine, where one may be missing: ``end_of_turn``."""
 
@@ -173,9 +175,12 @@ def load(
     settings: Iterable[str] = (),
     *,
     scripted: bool = False,
+    check_engines: Callable[[Config], None] | None = None,
 ) -> Config:
     """The configuration from its sources; ``settings`` are ``section.key=value``. ``scripted``
     puts null engines in place of the models that file and environment name; the VAD stays real.
+    ``check_engines`` raises ConfigError: it is asked where something else is wrong, so that all of
+    it is told together.
 
     Raises ConfigError.
     """
@@ -196,6 +201,9 @@ def load(
     with faults.kept():
         config = build(Config, merged, "")
         config.check()
+    if faults.any and check_engines is not None:
+        with faults.kept():
+            check_engines(build(Config, {k: merged[k] for k in _OF_ENGINES if k in merged}, ""))
     faults.tell()
     return config
 
@@ -255,8 +263,8 @@ def _value(hint: Any, value: Any, path: str) -> Any:
     try:
         return msgspec.convert(value, hint, strict=False)
     except msgspec.ValidationError as error:
-        known = f". Known: {', '.join(get_args(hint))}" if get_origin(hint) is Literal else ""
-        raise ConfigError(f"{path}: {error}{known}") from error
+        words = wanted(hint)
+        raise ConfigError(f"{path}: {f'must be {words}' if words else error}") from error
 
 
 def _check(values: Mapping[str, Any]) -> None:

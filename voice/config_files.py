@@ -26,6 +26,11 @@ class Faults:
         """One more."""
         self._lines.append(line)
 
+    @property
+    def any(self) -> bool:
+        """Whether there is one."""
+        return bool(self._lines)
+
     @contextmanager
     def kept(self) -> Iterator[None]:
         """Keeps the one that ends the context."""

@@ -20,6 +20,7 @@ from rich.text import Text
 
 from engines.placement import Gpu, Inventory, Plan, Seat, Slice, inventory
 from engines.remote.endpoints import is_endpoint
+from voice.app import check_engines
 from voice.config import Config, ConfigError, load
 from voice.doctor import Engine, Report, examine
 from voice.packages import Package
@@ -61,7 +62,7 @@ def run(parsed: argparse.Namespace, console: Console | None = None) -> int:
 
 def _config(parsed: argparse.Namespace) -> Config | ConfigError:
     try:
-        return load(parsed.config, os.environ, parsed.set)
+        return load(parsed.config, os.environ, parsed.set, check_engines=check_engines)
     except ConfigError as error:
         return error
 

@@ -113,7 +113,7 @@ def test_a_fault_deep_down_is_told_with_the_whole_way_to_it(write: Callable[...,
     middle = write("middle.toml", 'include = ["deep.toml"]')
     path = write("voice.toml", 'include = ["middle.toml"]')
     assert refusal(path).startswith(
-        f"{path}: include: {middle}: include: {deep}: admission.max_calls: Expected `int` >= 1"
+        f"{path}: include: {middle}: include: {deep}: admission.max_calls: must be a whole number"
     )
 
 

@@ -171,3 +171,12 @@ def test_the_environment_counts_as_it_does_for_the_server(monkeypatch: pytest.Mo
     status, said = voice_doctor(*SCRIPTED, width=200)
     assert status == 1
     assert "server.host: 0.0.0.0 is not a loopback address" in said
+
+
+def test_engines_and_settings_that_are_wrong_are_told_together() -> None:
+    wrong = ["--set", "llm.engine=opanai", "--set", "asr.enginee=x", "--set", "server.port=x"]
+    status, said = voice_doctor(*SCRIPTED, *wrong, width=400)
+    assert status == 1
+    assert "server.port: must be a whole number" in said
+    assert "llm.engine: there is no opanai." in said
+    assert "asr.enginee: there is no such setting. Did you mean asr.engine?" in said
