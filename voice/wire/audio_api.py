@@ -70,7 +70,7 @@ def speech_body(data: bytes, most_characters: int) -> SpeechBody:
     try:
         body = msgspec.json.decode(data, type=SpeechBody)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise wire_error(error) from error
+        raise wire_error(error, kind=SpeechBody) from error
     if not body.input.strip():
         raise WireError("invalid_value", "Invalid value for 'input': it is empty.", "input")
     if len(body.input) > most_characters:
@@ -99,7 +99,7 @@ class TranscriptionForm(Struct):
     language: str | None = None
     prompt: str = ""
     temperature: Annotated[float, Meta(ge=0, le=1)] = 0.0
-    response_format: Literal["json", "text", "srt", "vtt", "verbose_json", "diarized_json"] = "json"
+    response_format: Literal["json", "text", "srt", "vtt", "verbose_json"] = "json"
     timestamp_granularities: tuple[Literal["word", "segment"], ...] = ("segment",)
     stream: bool = False
     chunking_strategy: ServerVad | None = None
@@ -117,6 +117,9 @@ def transcription_form(fields: Iterable[tuple[str, str]]) -> TranscriptionForm:
             values[field] = _strategy(values.get(field), key, value)
         elif name in TranscriptionForm.__struct_fields__ and (value or name == "model"):
             values[name] = _plain(name, value)
+    if values.get("response_format") == "diarized_json":
+        told = "This server does not tell speakers apart: take verbose_json."
+        raise WireError("unsupported_value", told, "response_format")
     form = convert(values, TranscriptionForm, "")
     _check(form)
     return form
@@ -151,9 +154,6 @@ def _number(value: str) -> object:
 
 
 def _check(form: TranscriptionForm) -> None:
-    if form.response_format == "diarized_json":
-        told = "This server does not tell speakers apart: take verbose_json."
-        raise WireError("unsupported_value", told, "response_format")
     if "word" in form.timestamp_granularities and form.response_format != "verbose_json":
         told = "Times of words are given in verbose_json only."
         raise WireError("invalid_value", told, "timestamp_granularities")

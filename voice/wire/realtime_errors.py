@@ -7,7 +7,7 @@ code, a message and the path of the offending field.
 from __future__ import annotations
 
 import re
-from typing import TypeVar
+from typing import Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -37,7 +37,18 @@ class WireError(Exception):
 # The parts of msgspec's messages: "Expected `int`, got `str` - at `$.session.x[0].y`".
 _WHERE = re.compile(r"^(?P<what>.*?)(?: - at `(?:key in )?\$(?P<path>.*)`)?$", re.DOTALL)
 _MISSING = re.compile(r"Object missing required field `(?P<field>[^`]*)`")
-_GOT = re.compile(r"Expected (?P<expected>`[^`]*`), got (?P<got>`[^`]*`)")
+_TYPES = re.compile(r"`([^`]*)`")
+_GOT = re.compile(r"Expected `[^`]*`, got `[^`]*`")
+_WORDS = {
+    "int": "an integer",
+    "float": "a number",
+    "str": "a string",
+    "bytes": "a base64 string",
+    "bool": "a boolean",
+    "array": "an array",
+    "object": "an object",
+    "null": "null",
+}
 _INDEX = re.compile(r"\[[^\]]*\]")
 
 # msgspec names the value that is not among the choices, but not the choices. By the last two
@@ -62,13 +73,15 @@ _CHOICES = {
     "conversation": "auto, none",
     "detail": "auto, low, high",
     "chunking_strategy.type": "server_vad",
-    "stream_format": "audio, sse",
     "timestamp_granularities": "word, segment",
 }
 
 
-def wire_error(error: Exception, path: str = "", event_id: str | None = None) -> WireError:
-    """Translate msgspec's error. ``path`` goes before the path that msgspec found."""
+def wire_error(
+    error: Exception, path: str = "", event_id: str | None = None, kind: object = None
+) -> WireError:
+    """Translate msgspec's error. ``path`` goes before the path that msgspec found; ``kind`` is the
+    type that the message was to be: what its own fields may be is told."""
     if isinstance(error, RecursionError):
         return WireError("invalid_json", "The message is nested too deeply.", None, event_id)
     if not isinstance(error, msgspec.ValidationError):
@@ -78,7 +91,7 @@ def wire_error(error: Exception, path: str = "", event_id: str | None = None) ->
     code, field, reason = _verdict(what)
     param = ".".join(filter(None, [path, inner.removeprefix("."), field])) or None
     return WireError(
-        code, f"{_opening(code, param)} {reason}{_choices(what, param)}.", param, event_id
+        code, f"{_opening(code, param)} {reason}{_choices(what, param, kind)}.", param, event_id
     )
 
 
@@ -87,7 +100,7 @@ def convert(value: object, type_: type[T], path: str) -> T:
     try:
         return msgspec.convert(value, type_)
     except (msgspec.ValidationError, RecursionError) as error:
-        raise wire_error(error, path) from error
+        raise wire_error(error, path, kind=type_) from error
 
 
 def _verdict(what: str) -> tuple[str, str, str]:
@@ -96,11 +109,15 @@ def _verdict(what: str) -> tuple[str, str, str]:
         return "missing_required_parameter", missing["field"], "it is required"
     if what.startswith("Invalid base64"):
         return "invalid_audio", "", "it is not valid base64"
-    if got := _GOT.match(what):
-        return "invalid_type", "", f"expected {got['expected']}, got {got['got']}"
-    if what == "Expected `str`":  # all that is said of a tag that is not text
-        return "invalid_type", "", "expected `str`"
-    return "invalid_value", "", what[:1].lower() + what[1:]
+    reason = _TYPES.sub(_in_words, what[:1].lower() + what[1:])
+    # No more than the type is said of a tag that is not text.
+    is_type = _GOT.match(what) or what == "Expected `str`"
+    return "invalid_type" if is_type else "invalid_value", "", reason
+
+
+def _in_words(types: re.Match[str]) -> str:
+    """Types of msgspec's in JSON's words; ``what`` may quote other things, too."""
+    return " or ".join(_WORDS.get(name, name) for name in types[1].split(" | "))
 
 
 def _opening(code: str, param: str | None) -> str:
@@ -112,9 +129,14 @@ def _opening(code: str, param: str | None) -> str:
     return f"Invalid value for {place}:"
 
 
-def _choices(what: str, param: str | None) -> str:
+def _choices(what: str, param: str | None, kind: object) -> str:
     if not what.startswith("Invalid") or param is None:
         return ""
     names = _INDEX.sub("", param).split(".")
-    choices = _CHOICES.get(".".join(names[-2:])) or _CHOICES.get(names[-1])
+    own = get_type_hints(kind).get(param) if isinstance(kind, type) else None
+    choices = (
+        ", ".join(get_args(own))
+        if get_origin(own) is Literal
+        else _CHOICES.get(".".join(names[-2:])) or _CHOICES.get(names[-1])
+    )
     return f"; supported values are: {choices}" if choices else ""

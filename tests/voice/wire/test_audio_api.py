@@ -84,6 +84,13 @@ def test_what_is_no_request(data: bytes) -> None:
         speech_body(data, 100)
 
 
+def test_the_formats_that_there_are_are_named() -> None:
+    with pytest.raises(WireError, match="supported values are: mp3, opus, aac, flac, wav, pcm"):
+        speech_body(b'{"input": "hello", "model": "m", "response_format": "wma"}', 100)
+    with pytest.raises(WireError, match="supported values are: json, text, srt, vtt, verbose_json"):
+        form(response_format="doc")
+
+
 def test_a_field_that_is_not_known_is_let_pass() -> None:
     assert speech_body(spoken(new_thing=1), 100).input == "hello"
 
