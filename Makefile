@@ -6,7 +6,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PORT   ?= 8080
 
-.PHONY: run test check unit core-coverage conformance bench clean
+.PHONY: run test check unit core-coverage conformance phonecall bench clean
 
 run: $(VENV)/base
 	$(BIN)/voice models pull
@@ -36,6 +36,12 @@ core-coverage: $(VENV)/dev
 conformance: $(VENV)/dev
 	$(BIN)/voice models pull
 	$(BIN)/python -m tests.conformance
+
+# Calls through a real Asterisk, each way that audio can go, placed by baresip and sipp. As root;
+# the first time, it builds a Debian of 400 MB.
+phonecall: $(VENV)/dev
+	$(BIN)/voice models pull
+	$(BIN)/python -m tests.phonecall
 
 # The figures of docs/benchmarks.md; see there for what else they take.
 bench: $(VENV)/dev
