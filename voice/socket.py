@@ -138,6 +138,8 @@ class CallSocket(WebSocketsSansIOProtocol):
     on_message: Callable[[bytes], None] | None = None
     on_binary: Callable[[bytes], None] | None = None
     """Is given binary messages in its place, where somebody tells them apart."""
+    on_frame: Callable[[], None] | None = None
+    """Is called for each ping, pong and later fragment: they cost time as messages do."""
     on_writable: Callable[[], None] | None = None
     heard_at = 0.0
     """When anything last came from the client, the answer to a ping included; loop seconds."""
@@ -207,9 +209,13 @@ class CallSocket(WebSocketsSansIOProtocol):
         self.transport.pause_reading()
         held_until, self._held_until = self._held_until, 0.0
         if held_until:
-            self.loop.call_at(held_until, self.data_received, rest)
+            self.loop.call_at(held_until, self._read_on, rest)
         else:
-            self.loop.call_soon(self.data_received, rest)
+            self.loop.call_soon(self._read_on, rest)
+
+    def _read_on(self, rest: memoryview) -> None:
+        if not self.transport.is_closing():  # a client that has gone is answered no pings
+            self.data_received(rest)
 
     def _only_message(self, data: bytes | memoryview) -> bytes | None:
         """The message, where ``data`` is one whole text frame and nothing else, as nearly all of a
@@ -241,10 +247,19 @@ class CallSocket(WebSocketsSansIOProtocol):
 
     def handle_ping(self) -> None:
         """Answer, unless the client reads so slowly that answers would pile up."""
+        self._count()
         if self.writable.is_set():
             super().handle_ping()
         else:
             self.conn.data_to_send()
+
+    def handle_pong(self, event: Frame) -> None:
+        self._count()
+        super().handle_pong(event)
+
+    def _count(self) -> None:
+        if self.on_frame is not None:
+            self.on_frame()
 
     def handle_connect(self, event: Request) -> None:
         super().handle_connect(event)
@@ -255,6 +270,7 @@ class CallSocket(WebSocketsSansIOProtocol):
     def handle_cont(self, event: Frame) -> None:
         if self.close_sent:
             return
+        self._count()
         if len(self.frames) < MOST_FRAGMENTS:
             super().handle_cont(event)
             return

@@ -199,6 +199,7 @@ async def test_a_client_that_pings_and_never_reads_costs_no_memory(
     server = await serve()
     async with server.call(max_queue=1, ping_interval=None) as client:
         socket = socket_of(server)
+        socket.on_frame = None  # they would wait otherwise
         client.socket.transport.pause_reading()
         ping = Frame(Opcode.PING, b"x" * 125)
         for _ in range(200):
@@ -408,3 +409,31 @@ async def test_who_is_held_is_read_no_further_and_loses_nothing(
         await client.socket.send("last")
         await eventually(lambda: got[-1] == b"last")
         assert len(got) == 10
+
+
+async def test_pings_pongs_and_fragments_are_told_of(serve: Any) -> None:
+    server = await serve()
+    async with server.call():
+        socket, told = socket_of(server), list[int]()
+        socket.on_message = lambda _: None
+        socket.on_frame = lambda: told.append(1)
+        for frame in (
+            Frame(Opcode.PING, b"?"), Frame(Opcode.PONG, b"!"), Frame(Opcode.TEXT, b"whole"),
+            Frame(Opcode.TEXT, b"in", fin=False), Frame(Opcode.CONT, b" "), Frame(Opcode.PING, b""),
+        ):  # fmt: skip
+            socket.data_received(frame.serialize(mask=True))
+        assert len(told) == 4
+
+
+async def test_of_a_client_that_has_gone_nothing_more_is_taken(
+    serve: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = await serve()
+    async with server.call():
+        socket, taken = socket_of(server), list[Any]()
+        monkeypatch.setattr(socket, "data_received", taken.append)
+        for gone in (False, True):
+            if gone:
+                socket.transport.abort()
+            socket._read_on(memoryview(b"the rest"))
+            assert len(taken) == 1

@@ -165,21 +165,24 @@ def _connected(
     sends more than anyone speaks waits, so that others need not."""
     bucket, now = Bucket(_BURST_S * messages_per_s, messages_per_s), socket.loop.time
 
-    def take(message: Message) -> None:
+    def spend() -> None:
         if wait_s := bucket.spend(1, now()):
             socket.hold(wait_s)
+
+    def take(message: Message) -> None:
+        spend()
         leg.take(message)
 
     socket.on_message = lambda message: take(message.decode("utf-8", "replace"))
     socket.on_binary = take
-    socket.on_writable = leg.pump
+    socket.on_writable, socket.on_frame = leg.pump, spend
     gone = asyncio.ensure_future(receive())  # messages take the short cut
     gone.add_done_callback(lambda _: leg.end("the line is gone"))
     try:
         yield
     finally:
         gone.cancel()
-        socket.on_message = socket.on_binary = socket.on_writable = None
+        socket.on_message = socket.on_binary = socket.on_writable = socket.on_frame = None
 
 
 async def _accept(scope: Scope, send: Send) -> None:

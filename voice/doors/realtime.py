@@ -160,9 +160,12 @@ def _connected(
     that sends more than anyone speaks waits, so that others need not."""
     bucket, now = Bucket(_BURST_S * messages_per_s, messages_per_s), socket.loop.time
 
-    def take(message: bytes) -> None:
-        if wait_s := bucket.spend(1 + len(message) / _LARGE_BYTES, now()):
+    def spend(cost: float = 1.0) -> None:
+        if wait_s := bucket.spend(cost, now()):
             socket.hold(wait_s)
+
+    def take(message: bytes) -> None:
+        spend(1 + len(message) / _LARGE_BYTES)
         try:
             listener.take(message)
         except Exception as bug:  # noqa: BLE001 - handed to the call, which raises it
@@ -174,11 +177,11 @@ def _connected(
         except Exception as bug:  # noqa: BLE001 - handed to the call, which raises it
             call.crash(bug)
 
-    socket.on_message, socket.on_writable = take, flush
+    socket.on_message, socket.on_writable, socket.on_frame = take, flush, spend
     try:
         yield
     finally:
-        socket.on_message = socket.on_writable = None
+        socket.on_message = socket.on_writable = socket.on_frame = None
 
 
 async def _accept(scope: Scope, send: Send) -> None:

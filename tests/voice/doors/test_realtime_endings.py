@@ -86,3 +86,14 @@ async def test_a_client_that_sends_too_much_waits_and_loses_nothing(serve: Any) 
         assert loop.time() - began >= 0.9  # 400 at once, the rest at a hundred a second
     told = [event["error"]["message"] for event in flood.all("error")]
     assert [message.split("'")[1] for message in told] == [f"n{number}" for number in range(500)]
+
+
+async def test_pings_too_many_make_their_client_wait(serve: Any) -> None:
+    server = await serve("server.messages_per_s=100")
+    async with server.call() as flood:
+        began = asyncio.get_running_loop().time()
+        for number in range(600):  # 400 at once; the message is not in the slice of the others
+            await flood.socket.ping(f"{number:0120}")
+        await flood.send("conversation.item.delete", item_id="n")
+        await flood.until("error")
+        assert asyncio.get_running_loop().time() - began >= 0.9
