@@ -30,6 +30,7 @@ EMPTY: Final = (
 _RUN = "run/antiphon"
 _ASTERISK: Final = ("asterisk", "-C", f"/{_RUN}/etc/asterisk.conf")
 _BOOT_S: Final = 60
+_END_S: Final = 10
 
 
 def wire_up() -> None:
@@ -80,11 +81,11 @@ class Asterisk:
     """The exchange: ready once ``running`` gives it."""
 
     def __init__(self, root: Root) -> None:
-        self._root = root
+        self.root = root
 
     def ask(self, words: str) -> str:
         """What its command line answers; empty while it does not."""
-        command = self._root.command(*_ASTERISK, "-rx", words)
+        command = self.root.command(*_ASTERISK, "-rx", words)
         return subprocess.run(
             command, capture_output=True, text=True, timeout=_BOOT_S, check=False
         ).stdout.strip()
@@ -115,10 +116,14 @@ def running(root: Root, log: Path) -> Iterator[Asterisk]:
             yield asterisk
         finally:
             process.terminate()
+            try:
+                process.wait(_END_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
 
 
 def _wait_booted(asterisk: Asterisk, process: subprocess.Popen[bytes], log: Path) -> None:
-    control = asterisk._root.folder / _RUN / "asterisk.ctl"
+    control = asterisk.root.folder / _RUN / "asterisk.ctl"
     for _ in range(_BOOT_S * 10):
         try:
             process.wait(0.1)
