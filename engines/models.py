@@ -152,7 +152,10 @@ class ModelStore:
             return self.catalogue[name]
         except KeyError:
             known = ", ".join(self.catalogue)
-            raise ModelMissing(f"no model is called {name!r}: choose from {known}") from None
+            raise ModelMissing(
+                f"no model is called {name!r}: choose from {known}; `voice models list` tells what"
+                " each is for"
+            ) from None
 
     def _own_folder(self, name: str) -> Path:
         folder = Path(name).expanduser()

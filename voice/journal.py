@@ -196,8 +196,14 @@ def _built(kinds: Mapping[str, type], named: Any) -> Any:
 
 
 def read(path: Path) -> Recorded:
-    """A journal from its file. Raises JournalError, and OSError where it cannot be opened."""
-    with path.open("rb") as file:
+    """A journal from its file. Raises JournalError."""
+    try:
+        opened = path.open("rb")
+    except OSError as error:
+        raise JournalError(
+            f"{path}: cannot be read: {error.strerror}. Give a file of the folder journal.dir"
+        ) from error
+    with opened as file:
         recorded = Recorded(_read_header(path, file.readline()))
         for number, line in enumerate(file, 2):
             try:

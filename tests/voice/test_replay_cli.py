@@ -123,3 +123,14 @@ def test_what_is_no_journal_is_told_in_a_line(
 def test_the_command_is_there(journal: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["replay", journal, "--check"]) == 0
     assert "decides as it did" in capsys.readouterr().out
+
+
+def test_a_journal_that_is_not_there_is_told_with_where_they_lie(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nope = tmp_path / "nope"
+    assert main(["replay", str(nope)]) == 1
+    assert capsys.readouterr().err == (
+        f"voice: {nope}: cannot be read: No such file or directory."
+        " Give a file of the folder journal.dir\n"
+    )
