@@ -12,6 +12,13 @@ from voice.rates import Bucket
 from voice.wire.realtime_objects import RealtimeRateLimit
 
 
+class RationError(EngineError):
+    """The key has asked for enough. It is nothing of the model's, so none is named."""
+
+    def __str__(self) -> str:
+        return self.message
+
+
 class RationedLlm:
     """A model for one call. ``requests`` None is no limit. What is over it fails as a reply does
     whose model has no time, so that every client knows what to make of it."""
@@ -62,10 +69,10 @@ class RationedLlm:
         if not (bucket.wait_s(_now()) == 0 if ahead else self._granted):
             raise self._failure(bucket)
 
-    def _failure(self, bucket: Bucket) -> EngineError:
+    def _failure(self, bucket: Bucket) -> RationError:
         wait_s = max(1, math.ceil(bucket.wait_s(_now())))
-        told = f"this key asks for {bucket.size:.0f} replies a minute at most: try again"
-        return EngineError("llm", "rate_limited", f"{told} in {wait_s} s")
+        told = f"This key asks for {bucket.size:.0f} replies a minute at most. Try again"
+        return RationError("llm", "rate_limited", f"{told} in {wait_s} s.")
 
 
 def _now() -> float:

@@ -32,6 +32,8 @@ class Answer:
     @property
     def type(self) -> str:
         """Whose fault it is, in OpenAI's words."""
+        if self.status == HTTPStatus.TOO_MANY_REQUESTS:
+            return "requests"  # what there are too many of
         return "invalid_request_error" if self.status < 500 else "server_error"
 
     def response(self) -> JSONResponse:

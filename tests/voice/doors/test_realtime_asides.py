@@ -228,4 +228,5 @@ async def test_a_key_with_a_limit_is_told_of_it(serve: Any) -> None:
             done = (await client.until("response.done"))["response"]
             assert (done["status"], done["status_details"]["error"]["code"]) == (
                 "failed", "rate_limited")  # fmt: skip
+            assert done["status_details"]["error"]["message"].startswith("This key asks for 3 ")
         assert len(server.llm.requests) == asked

@@ -40,6 +40,12 @@ def test_a_mistake_of_the_client_s_is_not_to_be_tried_again() -> None:
     assert json.loads(bytes(response.body))["error"]["type"] == "invalid_request_error"
 
 
+def test_who_asks_too_often_is_told_so_in_openai_s_words() -> None:
+    response = Answer(429, "rate_limit_exceeded", "Too often.", retry_s=3).response()
+    error = json.loads(bytes(response.body))["error"]
+    assert (error["type"], error["code"]) == ("requests", "rate_limit_exceeded")
+
+
 @pytest.mark.parametrize("reason", list(Reason))
 def test_every_reason_has_words_and_an_event(reason: Reason) -> None:
     answer = answer_to(Refusal(reason, 1, 5), most=7)
