@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Final
 
 from engines.ports import Measured
 from pipelines.conversation.call import Call
@@ -19,10 +20,14 @@ from voice.config import ENGINES, Config
 from voice.files import FileJobs
 from voice.metering import Meter
 from voice.metrics import Metrics
-from voice.rates import Rates
+from voice.rates import Rates, Sparing
 from voice.reception import Reception
 from voice.records import Records
 from voice.traces import Traces
+
+_TELL_EVERY_S: Final = 60.0
+"""Of one tenant's calls, refused for one reason, so often at most: a client that calls again at
+once must not fill the log."""
 
 
 @dataclass(slots=True)
@@ -46,6 +51,7 @@ class House:
     traces: Traces = field(init=False)
     rates: Rates = field(init=False)
     client_secrets: ClientSecrets = field(default_factory=ClientSecrets)
+    refusals: Sparing = field(default_factory=lambda: Sparing(_TELL_EVERY_S))
     _voice: Measured | None = field(init=False)
     _voice_slots: int = field(default=0, init=False)
 

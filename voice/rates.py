@@ -7,6 +7,7 @@ evenly, so a limit of 60 a minute is 60 at once and then one a second.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -63,6 +64,23 @@ class Allowance:
 
     sessions: Bucket | None = None
     requests: Bucket | None = None
+
+
+class Sparing:
+    """Which of things that happen again and again are told: each once in ``every_s``."""
+
+    def __init__(self, every_s: float) -> None:
+        self._every_s = every_s
+        self._told_at: dict[str, float] = {}
+        self._untold: Counter[str] = Counter()
+
+    def due(self, what: str, now: float) -> int:
+        """It has happened. How often since it was told last, if it is to be told now; else 0."""
+        self._untold[what] += 1
+        if now < self._told_at.get(what, -math.inf) + self._every_s:
+            return 0
+        self._told_at[what] = now
+        return self._untold.pop(what)
 
 
 class Rates:

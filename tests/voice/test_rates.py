@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from voice.admission import Caller, TenantSettings
-from voice.rates import Allowance, Bucket, Rates
+from voice.rates import Allowance, Bucket, Rates, Sparing
 
 
 def test_a_bucket_gives_what_it_holds_and_then_one_at_a_time() -> None:
@@ -54,3 +54,11 @@ def test_each_key_of_a_tenant_has_an_allowance_of_its_own() -> None:
     assert sessions.spend(61, 0.0) == pytest.approx(1.0)
     assert rates.of(Caller("others")) == Allowance()
     assert Rates({"free": TenantSettings()}).of(Caller("free")) == Allowance()
+
+
+def test_what_happens_again_and_again_is_told_now_and_then_with_how_often() -> None:
+    sparing = Sparing(60.0)
+    assert [sparing.due("full", at) for at in (0.0, 1.0, 59.0, 60.0, 61.0, 200.0)] == [
+        1, 0, 0, 3, 0, 2
+    ]  # fmt: skip
+    assert sparing.due("another", 200.5) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import time
 from collections.abc import Iterable, MutableMapping
@@ -16,6 +17,8 @@ from voice.auth import caller_of, is_foreign_page, presented_key
 from voice.client_secrets import PREFIX
 from voice.doors.refusals import Answer, answer_to
 from voice.house import House
+
+logger = logging.getLogger(__name__)
 
 Scope: TypeAlias = MutableMapping[str, Any]
 
@@ -128,8 +131,12 @@ def turn_away(house: House, scope: Scope) -> bytes | None:
 
 
 def counted(house: House, answer: Answer, tenant: str = "") -> Answer:
-    """The answer to who wanted a call, once it is counted."""
+    """The answer to who wanted a call, once it is counted, and written down now and then."""
     house.metrics.calls_opened.labels("refused").inc()
+    whose = f" of {tenant}" if tenant else ""
+    if times := house.refusals.due(f"{answer.code}{whose}", time.monotonic()):
+        more = f" ({times - 1} more since this was said last)" if times > 1 else ""
+        logger.info("a call%s was refused: %s: %s%s", whose, answer.code, answer.message, more)
     return told_of(house, answer, tenant)
 
 

@@ -1,5 +1,6 @@
 """Who asks for a call, judged before there is a WebSocket; and who is turned away at once."""
 
+import asyncio
 import json
 import time
 from typing import Any
@@ -132,3 +133,29 @@ def test_an_address_says_what_its_caller_wants() -> None:
     assert not asks_for_recording(handshake(query="record=0"))
     assert reads_only_events(handshake(query="busy=event"))
     assert not reads_only_events(handshake(query="busy=tone"))
+
+
+async def test_a_refusal_is_written_down_once_for_each_tenant_and_reason(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO", logger="voice.doors.handshake")
+    home = house(*KEYS, "tenants.acme.max_calls=1", "admission.waiting=0")
+    theirs = handshake(("authorization", "Bearer theirs"))
+    gone = asyncio.Event()
+    async with home.reception.admit(Caller("acme"), Line(), gone.wait):
+        for _ in range(3):
+            assert turn_away(home, theirs)
+    assert turn_away(home, handshake(("authorization", "Bearer wrong")))
+    first, second = caplog.messages
+    assert first.startswith(
+        "a call of acme was refused: tenant_full: All the calls are taken that this key may have"
+    )
+    assert second == "a call was refused: invalid_api_key: Incorrect API key provided."
+
+
+class Line:
+    """A connection that is there."""
+
+    heard_at = 0.0
+
+    def abort(self) -> None: ...
