@@ -91,6 +91,7 @@ class _Trials:
         that others use, too, stumbles now and then."""
         report = self._attempt(callers, confirming)
         if not (report.valid or report.interrupted):
+            self._tell(Try(callers, held=False, confirming=confirming, report=report))
             report = self._attempt(callers, confirming)
         self.interrupted = report.interrupted
         self.tries.append(Try(callers, report.kept and not report.interrupted, confirming, report))
@@ -105,7 +106,7 @@ def find(
     tell: Callable[[Try], None] = lambda _try: None,
 ) -> Capacity:
     """The largest number of callers that ``attempt`` holds; its second argument asks for a longer
-    run, to confirm. ``tell`` hears of each try."""
+    run, to confirm. ``tell`` hears of each try, and of those that are made once more."""
     search, trials, found = Search(first, most), _Trials(attempt, tell), 0
     while not trials.interrupted and (callers := search.next) is not None:
         search.note(callers, held=trials.hold(callers))
@@ -185,8 +186,9 @@ def _broken(report: Report) -> str:
     return "broken: " + ", ".join(map(str, report.breaches))
 
 
-def toml(capacity: Capacity, setting: str) -> str:
-    """The file that a configuration includes; ``setting``: section and key of the bound."""
+def toml(capacity: Capacity, setting: str, name: str) -> str:
+    """The file of this ``name`` that a configuration includes; ``setting``: section and key of the
+    bound."""
     section, _, key = setting.partition(".")
     report = capacity.confirmed
     assert report is not None, "only what was confirmed is written down"
@@ -202,7 +204,7 @@ def toml(capacity: Capacity, setting: str) -> str:
         f"measured over {report.options.seconds:.0f} s: {measured}, underruns"
         f" {figures['underruns']:g}, turns {figures['turns']:g}",
         f"limited by: {capacity.limited_by}",
-        'Take it into a configuration with: include = ["capacity.toml"]',
+        f"Take it into a configuration with: include = {json.dumps([name])}",
     ]
     comments = "".join(f"# {_one_line(line)}\n" for line in lines)
     return f"{comments}\n[{section}]\n{key} = {capacity.callers}\n"

@@ -26,6 +26,8 @@ def print_try(console: Console, made: Try) -> None:
     verdict = Text("holds", "green") if made.held else Text("does not hold", "red")
     if made.report.interrupted:
         verdict = Text("interrupted", "yellow")
+    elif not made.report.valid:
+        verdict = Text("not valid", "yellow")
     line = Text(f"{word} {in_words(made.callers)}: ") + verdict
     told = f"  TTFS p95 {cells[3]} ms, barge-in p95 {cells[4]} ms, {cells[5]} underruns"
     console.print(line + Text(told + (f"; {cells[7]}" if cells[7] else ""), "dim"), soft_wrap=True)

@@ -41,6 +41,11 @@ _BARGE_INS = 0.2
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``voice capacity``."""
+    parser.description = (
+        "Find how many callers a server holds, confirm it, and write it down. As it is set this"
+        " takes 5 to 10 minutes: 7 to 12 tries of --seconds, each after up to 10 s in which the"
+        " callers arrive, and one or more of --confirm. --gate N takes one of --confirm alone."
+    )
     add = parser.add_argument
     gate = "do not search: whether N callers are held, by the exit status"
     add("--gate", type=whole(1, 100_000), metavar="N", help=gate)
@@ -99,7 +104,7 @@ def _attempt(
 def _write(parsed: argparse.Namespace, found: Capacity, console: Console) -> None:
     """What it was all for first."""
     if parsed.gate is None and found.confirmed is not None:
-        write(parsed.out, toml(found, most_calls_setting()))
+        write(parsed.out, toml(found, most_calls_setting(), parsed.out))
         told = f'{parsed.out}: written; a configuration takes it by include = ["{parsed.out}"]'
         console.print(told, markup=False, soft_wrap=True)
     if parsed.html:

@@ -66,9 +66,14 @@ def test_a_server_that_holds_all_is_limited_by_nothing():
 
 def test_a_run_that_says_nothing_is_made_again():
     reports = [made_report(troubles=["a hiccup"]), made_report(), made_report()]
-    found = find(1, 1, lambda _callers, _confirming: reports.pop(0))
+    told: list[Try] = []
+    found = find(1, 1, lambda _callers, _confirming: reports.pop(0), told.append)
     assert found.callers == 1
     assert reports == []
+    assert [(each.report.valid, each.confirming) for each in told] == [
+        (False, False), (True, False), (True, True)
+    ]  # fmt: skip
+    assert found.tries == told[1:]
 
 
 def test_an_interruption_ends_the_search():
@@ -130,7 +135,7 @@ def test_the_file_is_toml_that_says_where_it_comes_from():
     report = made_report()
     report.command = 'voice capacity --set llm.model="a\nb"'
     made = Capacity(24, "asr: p95 80 → 900 ms", [Try(24, True, True, report)])
-    text = toml(made, "admission.max_calls")
+    text = toml(made, "admission.max_calls", "caps/here.toml")
     assert tomllib.loads(text) == {"admission": {"max_calls": 24}}
     for told in (
         "machine:",
@@ -138,5 +143,6 @@ def test_the_file_is_toml_that_says_where_it_comes_from():
         "limits: ttfs.p95<=800",
         "limited by: asr",
         "ttfs.p95 700",
+        'include = ["caps/here.toml"]',
     ):
         assert told in text

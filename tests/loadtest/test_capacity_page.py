@@ -32,6 +32,16 @@ def test_an_interrupted_try_says_nothing_of_the_server():
     assert "trying 4 callers: interrupted" in printed(print_try, made)
 
 
+def test_a_run_that_says_nothing_tells_why():
+    reports = [made_report(troubles=["a hiccup"]), made_report(), made_report()]
+    told: list[str] = []
+    find(4, 4, lambda _callers, _confirming: reports.pop(0),
+         lambda made: told.append(printed(print_try, made)))  # fmt: skip
+    assert "trying 4 callers: not valid" in told[0]
+    assert "a hiccup" in told[0]
+    assert "trying 4 callers: holds" in told[1]
+
+
 def test_the_verdict_is_told():
     found = find(4, 8, attempt)
     text = printed(print_capacity, found)

@@ -47,6 +47,17 @@ def test_what_was_found_is_a_configuration(holding, tmp_path, capsys):
     assert 'include = ["capacity.toml"]' in capsys.readouterr().out
 
 
+def test_the_file_tells_its_own_name(holding, tmp_path):
+    assert capacity("--out", "cap.toml") == 0
+    assert 'include = ["cap.toml"]' in (tmp_path / "cap.toml").read_text()
+
+
+def test_help_tells_how_long_it_takes(capsys):
+    with pytest.raises(SystemExit):
+        main(["capacity", "--help"])
+    assert "takes 5 to 10 minutes" in " ".join(capsys.readouterr().out.split())
+
+
 def test_a_server_that_holds_nobody_writes_nothing(holding, tmp_path):
     assert capacity("--slo", "ttfs.p95<=1") == 1
     assert not (tmp_path / "capacity.toml").exists()
