@@ -59,6 +59,14 @@ CARRIERS: Final[dict[str, Callable[[], Words]]] = {
 _READ_BYTES: Final = 4_096
 
 
+def _check_int16(samples: Samples) -> None:
+    if samples.dtype != np.int16:
+        raise TypeError(
+            f"the samples are {samples.dtype}: give int16. Floats from -1 to 1 become it by"
+            " (samples * 32767).astype(np.int16)"
+        )
+
+
 class Telephone:
     """One call as a carrier sees it: what the caller does goes out, what the server says plays in
     real time. ``now`` is in seconds, and never goes back. All methods that take or give a message
@@ -76,7 +84,8 @@ class Telephone:
         return self.words.hello()
 
     def say(self, samples: Samples) -> list[Message]:
-        """The caller's next ``frame_ms`` of audio."""
+        """The caller's next ``frame_ms`` of audio. Raises TypeError where it is not int16."""
+        _check_int16(samples)
         return self.words.media(samples)
 
     def press(self, digits: str) -> list[Message]:
@@ -176,7 +185,9 @@ class PhoneCall:
         self._stirred = asyncio.Condition()
 
     async def say(self, samples: Samples) -> None:
-        """Speak, at the carrier's rate, after what there is still to say; wait until it is said."""
+        """Speak, at the carrier's rate, after what there is still to say; wait until it is said.
+        Raises TypeError where the samples are not int16."""
+        _check_int16(samples)
         self._queue = np.concatenate([self._queue, samples])
         self._spoken.clear()
         await self._spoken.wait()

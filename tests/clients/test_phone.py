@@ -10,7 +10,16 @@ import pytest
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.typing import Subprotocol
 
-from clients.phone import CARRIERS, AudioSocket, CarrierError, Exotel, Telnyx, Twilio, dial
+from clients.phone import (
+    CARRIERS,
+    AudioSocket,
+    CarrierError,
+    Exotel,
+    Telephone,
+    Telnyx,
+    Twilio,
+    dial,
+)
 from clients.phone_words import Message, Samples, Words
 from engines.audio import Pcm
 from tests.clients.phone_pairs import BINARY, JSON, put_through
@@ -218,6 +227,18 @@ async def test_who_waits_for_more_than_there_is_learns_of_it() -> None:
         call.press("#")
         with pytest.raises(CarrierError, match="the line was closed"):
             await call.wait_heard_s(60.0)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.int32])
+def test_samples_of_another_kind_are_refused(kind: type) -> None:
+    with pytest.raises(TypeError, match="give int16"):
+        Telephone(Twilio()).say(np.zeros(160, kind))
+
+
+async def test_a_caller_whose_samples_are_no_int16_learns_it_at_once() -> None:
+    async with answering("twilio") as (url, _), dial(url, Twilio()) as call:
+        with pytest.raises(TypeError, match="float64: give int16"):
+            await call.say(np.zeros(160))
 
 
 async def test_a_caller_hangs_up() -> None:
