@@ -18,12 +18,11 @@ from voice.doors.uploads import Form, read_form
 from voice.house import House
 from voice.wire.audio_api import (
     TextDelta,
-    TextDone,
     TranscriptionForm,
     json_answer,
     segment_event,
     sse,
-    suspicion_of,
+    text_done,
     text_of,
     to_json,
     transcription_form,
@@ -103,7 +102,7 @@ async def _finish(
     job: Job, asked: TranscriptionForm, heard: list[Utterance], duration_ms: int
 ) -> None:
     if asked.stream:
-        await job.out.piece(sse(TextDone(text_of(heard), suspicion_of(heard))), EVENTS)
+        await job.out.piece(sse(text_done(heard, duration_ms)), EVENTS)
         await job.out.finish()
         return
     await job.out.whole(*_answer(asked, heard, duration_ms))

@@ -239,11 +239,28 @@ class TextSegment(Struct, tag="transcript.text.segment", tag_field="type"):
     speaker: str = ""
 
 
+class HeardUsage(Struct, tag="tokens", tag_field="type"):
+    """What it cost, which a stream has in tokens only: tenths of a second, and words, as
+    ``SpeechUsage`` has them."""
+
+    input_tokens: int
+    output_tokens: int
+    total_tokens: int
+
+
 class TextDone(Struct, tag="transcript.text.done", tag_field="type", omit_defaults=True):
     """All the words."""
 
     text: str
+    usage: HeardUsage
     suspicion: str = ""
+
+
+def text_done(heard: Sequence[Utterance], duration_ms: int) -> TextDone:
+    """The last event of all that was heard."""
+    text = text_of(heard)
+    tenths, words = round(duration_ms / 100), len(text.split())
+    return TextDone(text, HeardUsage(tenths, words, tenths + words), suspicion_of(heard))
 
 
 def text_of(heard: Iterable[Utterance]) -> str:

@@ -16,13 +16,13 @@ from voice.wire.audio_api import (
     SpeechDone,
     SpeechUsage,
     TextDelta,
-    TextDone,
     TranscriptionForm,
     json_answer,
     segment_event,
     speech_body,
     sse,
     suspicion_of,
+    text_done,
     text_of,
     to_json,
     transcription_form,
@@ -272,10 +272,14 @@ def test_nothing_was_said() -> None:
 
 def test_events_of_a_transcription_are_the_sdks() -> None:
     delta = json.loads(sse(TextDelta(" more"))[6:])
-    done = json.loads(sse(TextDone("all of it"))[6:])
+    done = json.loads(sse(text_done(HEARD, 1_500))[6:])
     segment = json.loads(sse(segment_event(3, HEARD[0].segments[0]))[6:])
     sdk.TranscriptionTextDeltaEvent.model_validate(delta)
     sdk.TranscriptionTextDoneEvent.model_validate(done)
     sdk.TranscriptionTextSegmentEvent.model_validate(segment)
-    assert done == {"type": "transcript.text.done", "text": "all of it"}
+    words = len(text_of(HEARD).split())
+    assert (done["type"], done["text"]) == ("transcript.text.done", text_of(HEARD))
+    assert done["usage"] == {
+        "type": "tokens", "input_tokens": 15, "output_tokens": words, "total_tokens": 15 + words,
+    }  # fmt: skip
     assert (segment["id"], segment["start"], segment["end"]) == ("seg_3", 0.5, 1.7)
