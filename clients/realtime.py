@@ -44,6 +44,8 @@ RATE = 24_000
 FRAME_MS = 20
 # Ten minutes of audio in one message is no reply that a caller could be waiting for.
 _MAX_MESSAGE_BYTES = 32 * 2**20
+_PATH = "/v1/realtime"
+_SCHEMES = {"ws": "ws", "http": "ws", "wss": "wss", "https": "wss"}
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -142,12 +144,13 @@ class Microphone:
 async def connect(
     url: str, api_key: str | None = None, model: str | None = None, timeout_s: float = 10.0
 ) -> AsyncIterator[RealtimeCall]:
-    """Call the server at ``url`` (ws:// or wss://, ending in /v1/realtime).
+    """Call the server at ``url``: ws://HOST:PORT/v1/realtime. http means ws, and the path may be
+    left out.
 
     Raises CallError where nobody answers or the call is refused. Hangs up on leaving.
     """
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-    host = _hostname(url)
+    url, host = _address(url)
     target = f"{url}{'&' if '?' in url else '?'}model={quote(model)}" if model else url
     try:
         socket = await connect_websocket(
@@ -166,15 +169,17 @@ async def connect(
         yield RealtimeCall(socket)
 
 
-def _hostname(url: str) -> str:
+def _address(url: str) -> tuple[str, str]:
+    """The address of the WebSocket that is meant, and its host."""
     try:
         parts = urlsplit(url)
-        usable = parts.scheme in ("ws", "wss") and parts.port != 0
+        usable = parts.scheme in _SCHEMES and parts.port != 0
     except ValueError:
         usable = False
     if not usable or not parts.hostname:
         raise CallError(f"{url} is no address: it should look like ws://HOST:PORT/v1/realtime.")
-    return parts.hostname
+    path = parts.path if parts.path not in ("", "/") else _PATH
+    return parts._replace(scheme=_SCHEMES[parts.scheme], path=path).geturl(), parts.hostname
 
 
 def _understood(message: str | bytes) -> ServerEvent | None:

@@ -49,7 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("files", nargs="*", type=Path, metavar="FILE", help="what the caller says: a recording")
     add("--demo", action="store_true", help="speak recordings of the model store")
-    add("--url", default=DEFAULT_URL, help="the server (%(default)s)")
+    address = "the server (%(default)s); http://HOST:PORT will do"
+    add("--url", default=DEFAULT_URL, help=address)
     add("--api-key", metavar="KEY", help="if the server asks for one")
     add("--model", help="handed to the server as it is")
     add("--voice", help="the voice of the replies")

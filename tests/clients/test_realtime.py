@@ -55,6 +55,15 @@ async def test_the_key_is_shown_to_the_server(small_server: Any) -> None:
             pass
 
 
+@pytest.mark.parametrize("path", ["", "/", "/v1/realtime"])
+async def test_a_server_may_be_named_as_a_page_is(small_server: Any, path: str) -> None:
+    url = small_server.url.replace("ws://", "http://").replace("/v1/realtime", path)
+    async with connect(url, model="a model") as call:
+        async for event in call:
+            assert isinstance(event, server.SessionCreatedEvent)
+            break
+
+
 async def test_a_wrong_path_is_told_from_a_wrong_key(small_server: Any) -> None:
     with pytest.raises(CallError, match="HTTP 404"):
         async with connect(small_server.url.replace("/v1/", "/v2/")):
@@ -95,7 +104,7 @@ async def test_a_server_that_is_not_up_is_said_to_be_down(unused_tcp_port: int) 
             pass
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1/v1", "nonsense", "ws://[broken", "ws://h:x"])
+@pytest.mark.parametrize("url", ["ftp://127.0.0.1/v1", "nonsense", "ws://[broken", "ws://h:x"])
 async def test_what_is_no_address_is_said_to_be_none(url: str) -> None:
     with pytest.raises(CallError, match="is no address"):
         async with connect(url):
