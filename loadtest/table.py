@@ -127,7 +127,7 @@ def _machine(figures: Figures) -> Iterable[tuple[str, str]]:
         busy = "" if gpu["busy_p50"] is None else f", busy {100 * gpu['busy_p50']:.0f} % (p50)"
         yield "GPU", f"{gpu['memory_mib_max']:.0f} MiB{busy}"
     for name, value in figures.tts.items():
-        if value is not None:
+        if value:  # 0 is said by a voice that has nothing to tell of it, as the scripted one
             yield f"tts {name.replace('_', ' ')}", f"{value:g}"
 
 
@@ -175,7 +175,7 @@ class Live:
         total = run.options.ramp_s + run.options.seconds
         recent = [turn for turn in run.turns if turn.at_s > at_s - 20]
         latest = sorted(t.first_audio_ms for t in recent if t.first_audio_ms is not None)
-        first = Text(f"{self._title}  {at_s:4.0f} of {total:.0f} s", "bold")
+        first = Text(f"{self._title}  {min(at_s, total):4.0f} of {total:.0f} s", "bold")
         first.append(
             f"   {run.total('open'):.0f} calls, {run.total('talking'):.0f} talking,"
             f" {run.total('speaking'):.0f} hear a reply",

@@ -54,6 +54,14 @@ def test_scripted_words_are_not_judged():
     assert dict(facts(made_report(turns=[])))["words"] == "none were said"
 
 
+def test_a_voice_that_tells_nothing_of_itself_has_no_row():
+    made = made_report()
+    made.figures.tts = {"realtime_factor": 0.0, "tokens_a_second": 93.5}
+    rows = dict(facts(made))
+    assert rows["tts tokens a second"] == "93.5"
+    assert "tts realtime factor" not in rows
+
+
 def test_every_latency_has_words():
     from loadtest.figures import LATENCIES as NAMES
 
@@ -72,6 +80,8 @@ def test_progress_is_shown_from_the_first_moment_on():
     live.run = made_run(calls=[call(end="lost")])
     text = shown(live)
     assert "10 of 10 s" in text
+    live.run.progress[0].at_s += 1  # the last words of callers come late
+    assert "10 of 10 s" in shown(live)
     assert "2 turns, first audio p50 600 p95 600 ms" in text
     assert "1 calls lost" in text
     assert "server 0.70 cores" in text
