@@ -133,11 +133,16 @@ def turn_away(house: House, scope: Scope) -> bytes | None:
 def counted(house: House, answer: Answer, tenant: str = "") -> Answer:
     """The answer to who wanted a call, once it is counted, and written down now and then."""
     house.metrics.calls_opened.labels("refused").inc()
-    whose = f" of {tenant}" if tenant else ""
-    if times := house.refusals.due(f"{answer.code}{whose}", time.monotonic()):
-        more = f" ({times - 1} more since this was said last)" if times > 1 else ""
-        logger.info("a call%s was refused: %s: %s%s", whose, answer.code, answer.message, more)
+    write_refusal(house, "call", tenant, answer.code, f": {answer.message}")
     return told_of(house, answer, tenant)
+
+
+def write_refusal(house: House, what: str, tenant: str, code: str, why: str = "") -> None:
+    """A line in the log, now and then, for what of whose was refused."""
+    whose = f"{what} of {tenant}" if tenant else what
+    if times := house.refusals.due(f"{code}: {whose}", time.monotonic()):
+        more = f" ({times - 1} more since this was said last)" if times > 1 else ""
+        logger.info("a %s was refused: %s%s%s", whose, code, why, more)
 
 
 def told_of(house: House, answer: Answer, tenant: str = "") -> Answer:

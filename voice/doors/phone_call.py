@@ -19,6 +19,7 @@ from pipelines.conversation.dialogue import AgentItem, CallerItem, ToolCallItem
 from pipelines.conversation.events import ReplyAudio, ReplyFinished, ReplyText, StopReason
 from voice.admission import Caller
 from voice.busy import busy_tone
+from voice.doors.handshake import write_refusal
 from voice.doors.phone_keypad import typed_words
 from voice.doors.phone_leg import Leg
 from voice.doors.ration import RationedLlm
@@ -221,7 +222,7 @@ async def _talk(
 async def _turn_away(house: House, leg: Leg, tenant: str, reason: str) -> None:
     """The call is answered already: the busy tone says that there is none."""
     assert leg.codec is not None, "the leg has started"
-    logger.info("a phone call was refused: %s", reason)
+    write_refusal(house, "phone call", tenant, reason)
     house.metrics.calls_opened.labels("refused").inc()
     house.metrics.refusals.labels(reason, tenant).inc()
     tone = busy_tone(leg.codec.rate)

@@ -260,7 +260,10 @@ async def test_a_call_that_stands_when_the_server_ends_is_hung_up(vad: Any) -> N
         assert phone.house.calls == 0
 
 
-async def test_where_there_is_no_room_the_busy_tone_says_so(vad: Any) -> None:
+async def test_where_there_is_no_room_the_busy_tone_says_so(
+    vad: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="voice.doors.handshake")
     phone = Phone(vad, ["admission.max_calls=1"])
     async with phone.call(phone.leg()) as first:
         leg, began = phone.leg(line=PlainLine(0)), now_ms()
@@ -277,6 +280,7 @@ async def test_where_there_is_no_room_the_busy_tone_says_so(vad: Any) -> None:
             await third.serving
             assert third.line.sent_ms <= 1_180
     assert phone.house.calls == 0
+    assert "a phone call of default was refused: server_full" in caplog.messages
 
 
 async def test_who_comes_before_the_models_are_warm_hears_that_it_is_busy(vad: Any) -> None:
