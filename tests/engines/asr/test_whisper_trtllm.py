@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from math import log
 from pathlib import Path
 
@@ -193,7 +194,7 @@ async def test_as_many_clips_are_in_flight_as_the_engine_takes(engine, started, 
     clips = [asyncio.create_task(listen(asr, sound())) for _ in range(5)]
     await turns(lambda: len(holds) == 3)
     await asyncio.gather(*(hold.reached.wait() for hold in holds[:3]))
-    assert asr.load() == Load(slots=3, busy=3, queued=2)
+    assert replace(asr.load(), oldest_ms=0.0) == Load(slots=3, busy=3, queued=2)
     assert len(holds) == 3
     await turns(lambda: [hold.set() for hold in holds] and all(clip.done() for clip in clips))
     assert [clip.result().text for clip in clips] == ["Hello."] * 5
