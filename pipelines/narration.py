@@ -14,10 +14,10 @@ from typing import Final, TypeAlias
 
 from engines.audio import Pcm
 from engines.ports import Priority, SpeechRequest, Tts
-from pipelines.conversation.stall import timely
 from pipelines.places import DisplacedError, Place
 from pipelines.speaking.loudness import LevelledPhrase, Leveller
 from pipelines.speaking.script import Line, Script
+from pipelines.stall import timely
 
 Put: TypeAlias = Callable[[Pcm], Awaitable[None]]
 """Takes the next piece, and may wait; cancelled, it has not taken it."""

@@ -164,10 +164,11 @@ class Endpointer:
         """Take the next window's speech probability, its level in dB of full scale, and the share
         of it that is the agent's own voice: beyond MOST_ECHO it is nobody's."""
         self.position += 1
-        self.was_echo = echo > MOST_ECHO and 0 < self.run_ms <= ECHO_ONSET_MS
-        self._suspect += probability >= self.settings.threshold
-        if echo > MOST_ECHO:
-            self._echoed += probability >= self.settings.threshold
+        is_echo, suspect = echo > MOST_ECHO, probability >= self.settings.threshold
+        self.was_echo = is_echo and 0 < self.run_ms <= ECHO_ONSET_MS
+        self._suspect += suspect
+        self._echoed += suspect and is_echo
+        if is_echo:
             probability, self._echo_at = 0.0, self.position
         self._loudest_db = max(self._loudest_db, level_db)
         if level_db > self._loudest_db - SOUND_DB:

@@ -34,9 +34,9 @@ from pipelines.conversation.events import (
 )
 from pipelines.conversation.pieces import Pieces
 from pipelines.conversation.pulse import Pulse
-from pipelines.conversation.stall import timely
 from pipelines.speaking.loudness import Leveller
 from pipelines.speaking.script import Line, Script
+from pipelines.stall import timely
 
 MOST_LEAD_MS: Final = 5_000
 """No phrase is begun further ahead of the listener: a barge-in would waste it."""

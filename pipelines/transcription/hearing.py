@@ -18,8 +18,8 @@ import numpy as np
 from engines.audio import FULL_SCALE, Samples
 from engines.ports import Asr, AsrRequest, EngineError, Priority, Segment, Transcript, Vad
 from engines.vad.ears import levels_db
-from pipelines.conversation.stall import timely
 from pipelines.places import DisplacedError, Place
+from pipelines.stall import timely
 from pipelines.transcription.captions import Utterance
 from pipelines.transcription.chunks import Chunk, Chunker, ChunkSettings
 

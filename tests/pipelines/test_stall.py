@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from engines.ports import EngineError
-from pipelines.conversation.stall import STALL_S, timely
+from pipelines.stall import STALL_S, timely
 
 pytestmark = pytest.mark.virtual_clock
 
