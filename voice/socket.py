@@ -46,6 +46,9 @@ _MASKED_LONG: Final = 0x80 | 126
 _LEAST_LONG: Final = 126
 """A frame's first bytes: whole, text; masked, with a length of 16 bits, which is 126 or more."""
 
+_LONG_HEAD: Final = 8
+"""Bytes before the payload of such a frame: two, the length, and a mask of four."""
+
 _BETWEEN_FRAMES: Final = StreamReader.at_eof.__code__
 """Where websockets' parser stands when the next byte begins a frame."""
 
@@ -220,7 +223,7 @@ class CallSocket(WebSocketsSansIOProtocol):
     def _only_message(self, data: bytes | memoryview) -> bytes | None:
         """The message, where ``data`` is one whole text frame and nothing else, as nearly all of a
         call's audio is; None leaves it to websockets, which takes twice as long (RFC 6455, 5.2)."""
-        size, start = len(data) - 8, 8
+        size = len(data) - _LONG_HEAD
         if not isinstance(data, bytes) or size < _LEAST_LONG or data[0] != _FINAL_TEXT:
             return None
         if data[1] != _MASKED_LONG or int.from_bytes(data[2:4], "big") != size:
@@ -232,7 +235,7 @@ class CallSocket(WebSocketsSansIOProtocol):
             return None
         if self.close_sent or size > min(SLICE_BYTES, conn.max_message_size or SLICE_BYTES):
             return None
-        return apply_mask(data[start:], data[4:start])
+        return apply_mask(data[_LONG_HEAD:], data[4:_LONG_HEAD])
 
     async def send(self, message: ASGISendEvent) -> None:
         if not self.handshake_complete and self.transport.is_closing():

@@ -45,7 +45,8 @@ Hops: TypeAlias = NDArray[np.intp]
 
 WINDOW_MS: Final = 32
 AUDIBLE_FOR_MS: Final = 500.0
-"""Echo of what was played may arrive for so long."""
+_REMEMBERED_MS: Final = 10_000.0
+"""Echo of what was played may arrive for so long; that there is any is remembered for so long."""
 
 _SIZE: Final = 512
 _STEP: Final = 256
@@ -56,7 +57,7 @@ _CATCH_UP: Final = 6
 _RECENT: Final = 24
 """Windows before a suspect one that are looked at with it; frames to learn a new path from."""
 
-_LOST_MS, _REMEMBERED_MS = 150.0, 10_000.0
+_LOST_MS: Final = 150.0
 _CLOCK_DRIFT_MS: Final = 0.02
 """A window so far from its time has a gap before it; sound cards' clocks differ by 0.06 %."""
 
@@ -140,9 +141,8 @@ class EchoGuard:
         self._other: _Path | None = None  # on trial in the next window
         self._recent: deque[_Heard] = deque(maxlen=_RECENT // _STEP_HOPS)
         self._windows: deque[Samples] = deque(maxlen=_CATCH_UP + 1)
-        self._unseen = self._count = 0
+        self._unseen = self._count = self._contrary = self._likely = 0
         self._began_at = self._echo_at = -np.inf
-        self._contrary = self._likely = 0
 
     def sounded(self, pcm: Pcm, at_ms: float) -> None:
         """This audio, of any rate from 8 kHz, begins to be heard at ``at_ms``, or when what was
