@@ -85,6 +85,7 @@ class AsrRequest:
 
     ``prompt`` is what was said before, so that no engine has to remember a call. ``call`` names
     it all the same: where there are several places, requests of one call go to the same one.
+    ``word_times`` asks for ``Segment.words``, which only some engines can tell, and which cost.
     """
 
     pcm: Pcm
@@ -92,11 +93,26 @@ class AsrRequest:
     prompt: str = ""
     priority: Priority = Priority.FINAL
     call: str = ""
+    word_times: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word with its punctuation and its time, counted as its segment's. ``probability``: how
+    sure the recogniser was of it, 0 to 1, where it tells."""
+
+    text: str
+    start_ms: int
+    end_ms: int
+    probability: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A run of words with the recogniser's own doubts about it. Times from the clip's start."""
+    """A run of words with the recogniser's own doubts about it. Times from the clip's start.
+
+    ``words``: those of ``text`` where they were asked for and the engine can tell, else none.
+    """
 
     text: str
     start_ms: int
@@ -104,6 +120,7 @@ class Segment:
     avg_logprob: float | None = None
     no_speech_prob: float | None = None
     compression_ratio: float | None = None
+    words: tuple[Word, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

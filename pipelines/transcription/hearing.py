@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from engines.audio import FULL_SCALE, Samples
-from engines.ports import Asr, AsrRequest, EngineError, Priority, Segment, Transcript, Vad
+from engines.ports import Asr, AsrRequest, EngineError, Priority, Segment, Transcript, Vad, Word
 from engines.vad.ears import levels_db
 from pipelines.places import DisplacedError, Place
 from pipelines.stall import timely
@@ -31,12 +31,14 @@ _CHUNKS_AHEAD: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """How a file is to be heard. ``call`` names the work, for whoever counts it."""
+    """How a file is to be heard. ``call`` names the work, for whoever counts it; ``word_times``
+    asks for the words of each segment, which not every recogniser can tell."""
 
     language: str | None = None
     prompt: str = ""
     chunks: ChunkSettings | None = None
     call: str = ""
+    word_times: bool = False
 
 
 async def transcribe(
@@ -103,7 +105,9 @@ async def _judged(vad: Vad, slot: int, windows: Samples) -> list[tuple[Samples, 
 
 
 async def _hear(chunk: Chunk, wanted: Wanted, asr: Asr, place: Place) -> Transcript:
-    request = AsrRequest(chunk.pcm, wanted.language, wanted.prompt, Priority.BATCH, wanted.call)
+    request = AsrRequest(
+        chunk.pcm, wanted.language, wanted.prompt, Priority.BATCH, wanted.call, wanted.word_times
+    )
     while True:
         try:
             async with (
@@ -121,21 +125,24 @@ async def _hear(chunk: Chunk, wanted: Wanted, asr: Asr, place: Place) -> Transcr
 def _utterance(chunk: Chunk, transcript: Transcript) -> Utterance:
     """With times of the file, held within the speech: chunks have silence around it."""
     own = transcript.segments or _whole(chunk, transcript)
-    segments = tuple(
-        Segment(
-            each.text.strip(),
-            min(
-                max(chunk.start_ms + each.start_ms, chunk.speech_start_ms), chunk.speech_end_ms - 1
-            ),
-            min(max(chunk.start_ms + each.end_ms, chunk.speech_start_ms + 1), chunk.speech_end_ms),
-            each.avg_logprob,
-            each.no_speech_prob,
-            each.compression_ratio,
-        )
-        for each in own
-        if each.text.strip()
-    )
+    segments = tuple(_placed(chunk, each) for each in own if each.text.strip())
     return Utterance(transcript.text.strip(), segments, transcript.language, transcript.suspicion)
+
+
+def _placed(chunk: Chunk, segment: Segment) -> Segment:
+    def between(start_ms: int, end_ms: int) -> tuple[int, int]:
+        first, last = chunk.speech_start_ms, chunk.speech_end_ms
+        start = min(max(chunk.start_ms + start_ms, first), last - 1)
+        return start, min(max(chunk.start_ms + end_ms, start + 1), last)
+
+    words = tuple(
+        Word(word.text, *between(word.start_ms, word.end_ms), word.probability)
+        for word in segment.words
+    )
+    start_ms, end_ms = between(segment.start_ms, segment.end_ms)
+    return replace(
+        segment, text=segment.text.strip(), start_ms=start_ms, end_ms=end_ms, words=words
+    )
 
 
 def _whole(chunk: Chunk, transcript: Transcript) -> tuple[Segment, ...]:

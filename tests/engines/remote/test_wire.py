@@ -21,6 +21,7 @@ from engines.ports import (
     ToolCallDelta,
     Transcript,
     Usage,
+    Word,
 )
 from engines.remote import wire
 
@@ -38,6 +39,7 @@ def across(message, read=wire.read_engine):
         ToolCallDelta(1, "id", "name", '{"a": 1}'),
         Usage(1, 2, 3, "length"),
         Transcript("hi", "en", (Segment("hi", 0, 900, -0.1, 0.2, 1.5), Segment("", 1, 2)), "loop"),
+        Transcript("hi", "en", (Segment("hi", 0, 9, words=(Word("hi", 1, 8, 0.5),)),)),
     ],
 )
 def test_an_item_arrives_as_it_was(item):
@@ -86,8 +88,9 @@ def test_samples_arrive_bit_for_bit(samples):
     spoken = wire.item_in("tts", across(wire.item_of(1, Pcm(samples, 24_000))))
     assert (spoken.samples.tolist(), spoken.rate) == (samples.tolist(), 24_000)
     assert spoken.samples.dtype == np.int16
-    asked = wire.request_of("asr", 1, AsrRequest(Pcm(samples, 16_000)))
+    asked = wire.request_of("asr", 1, AsrRequest(Pcm(samples, 16_000), word_times=True))
     heard = wire.request_in("asr", across(asked, wire.read_gateway))
+    assert heard.word_times
     assert heard.pcm.samples.tolist() == samples.tolist()
 
 
