@@ -1,7 +1,8 @@
 """What was said and when, as people read it: subtitles, and times of words.
 
-Recognisers tell when a stretch of speech began and ended, not when each word did. Within a stretch,
-time is spread over the text by its length, which is off by a word or two where somebody hesitates.
+Words have the times that the recogniser tells, where it was asked for them and can. Where not, the
+time of a stretch of speech is spread over its text by length, which is off by a word or two where
+somebody hesitates.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ MOST_CHARACTERS: Final = 84
 """Of a caption: two lines of 42, as broadcasters have them."""
 
 MOST_MS: Final = 7_000
+GAP_MS: Final = 1_500
+"""A pause within a stretch that no caption stays over, where words have their own times."""
+
 _LINE: Final = 42
 _PAUSE: Final = 1
 """What a blank counts for, in letters."""
@@ -26,11 +30,13 @@ _CLAUSE: Final = tuple(",;:.!?…")
 
 @dataclass(frozen=True, slots=True)
 class Spoken:
-    """Text with its place in a file: a stretch of speech, a caption, or a word."""
+    """Text with its place in a file: a stretch of speech, a caption, or a word. ``words``: those of
+    a stretch, where their times are known."""
 
     text: str
     start_ms: int
     end_ms: int
+    words: tuple[Spoken, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +52,19 @@ class Utterance:
     @property
     def spoken(self) -> list[Spoken]:
         """Its segments as text with a place."""
-        return [Spoken(each.text, each.start_ms, each.end_ms) for each in self.segments]
+        return [spoken_of(segment) for segment in self.segments]
+
+
+def spoken_of(segment: Segment) -> Spoken:
+    """The same as text with a place."""
+    words = tuple(Spoken(word.text.strip(), word.start_ms, word.end_ms) for word in segment.words)
+    return Spoken(segment.text, segment.start_ms, segment.end_ms, words)
 
 
 def words_of(spoken: Spoken) -> list[Spoken]:
-    """Its words, each with its share of the time."""
+    """Its words, with their own times, or else each with its share of the time."""
+    if spoken.words:
+        return list(spoken.words)
     words = spoken.text.split()
     whole = sum(len(word) + _PAUSE for word in words)
     lasts, borders, passed = spoken.end_ms - spoken.start_ms, [spoken.start_ms], 0
@@ -100,8 +114,11 @@ def vtt(spoken: Iterable[Spoken]) -> str:
 
 
 def _fits(caption: list[Spoken], word: Spoken) -> bool:
-    length = _length(caption) + 1 + len(word.text)
-    return length <= MOST_CHARACTERS and word.end_ms - caption[0].start_ms <= MOST_MS
+    return (
+        _length(caption) + 1 + len(word.text) <= MOST_CHARACTERS
+        and word.end_ms - caption[0].start_ms <= MOST_MS
+        and word.start_ms - caption[-1].end_ms < GAP_MS
+    )
 
 
 def _length(caption: list[Spoken]) -> int:

@@ -5,13 +5,14 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.ports import Segment
+from engines.ports import Segment, Word
 from pipelines.transcription.captions import (
     MOST_CHARACTERS,
     MOST_MS,
     Spoken,
     Utterance,
     captions_of,
+    spoken_of,
     srt,
     vtt,
     words_of,
@@ -72,6 +73,26 @@ def test_words_share_the_time_by_their_length() -> None:
 def test_an_utterance_knows_where_its_text_was_said() -> None:
     segment = Segment("yes", 5, 9)
     assert Utterance("yes", (segment,), "en", "").spoken == [Spoken("yes", 5, 9)]
+
+
+def timed(*words: tuple[str, int, int]) -> Spoken:
+    text = " ".join(word for word, _, _ in words)
+    own = tuple(Word(f" {word}", start, end, 0.9) for word, start, end in words)
+    return spoken_of(Segment(text, words[0][1], words[-1][2], words=own))
+
+
+def test_words_that_have_their_own_times_keep_them() -> None:
+    spoken = timed(("so", 100, 180), ("slow", 900, 1_400))
+    assert words_of(spoken) == [Spoken("so", 100, 180), Spoken("slow", 900, 1_400)]
+    assert list(captions_of([spoken])) == [Spoken("so slow", 100, 1_400)]
+
+
+def test_no_caption_stays_over_a_pause_that_is_known() -> None:
+    spoken = timed(("one,", 0, 300), ("two", 400, 700), ("three", 2_200, 2_500))
+    assert list(captions_of([spoken])) == [
+        Spoken("one, two", 0, 700),
+        Spoken("three", 2_200, 2_500),
+    ]
 
 
 texts = st.lists(
