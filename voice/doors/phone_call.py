@@ -18,7 +18,7 @@ from pipelines.conversation.call import Call, open_call
 from pipelines.conversation.dialogue import AgentItem, CallerItem, ToolCallItem
 from pipelines.conversation.events import ReplyAudio, ReplyFinished, ReplyText, StopReason
 from voice.admission import Caller
-from voice.busy import busy_tone
+from voice.tones import busy_tone
 from voice.doors.handshake import write_refusal
 from voice.doors.phone_keypad import typed_words
 from voice.doors.phone_leg import Leg
