@@ -19,6 +19,7 @@ from msgspec import Meta
 
 from engines.remote.endpoints import fault_of, is_endpoint
 from pipelines.conversation.settings import TurnSettings
+from pipelines.narration.settings import NarrationSettings
 from voice.admission import DEFAULT_TENANT, AdmissionSettings, TenantSettings, fault_of_shares
 from voice.auth import fault_of_keys
 from voice.config_files import ConfigError as ConfigError
@@ -61,7 +62,8 @@ class AgentConfig:
     """Who answers, unless a session says otherwise. ``language`` None lets Whisper detect it.
     ``context_tokens``: what the model is given to read at most, instructions and tools included;
     from three quarters of it on, notes stand for the beginning of the call.
-    ``tools``: those of the server's own that the model may use, ``expect_answer``, ``hang_up``."""
+    ``tools``: those of the server's own that the model may use, ``expect_answer``, ``hang_up``, and
+    on telephones ``send_digits``."""
 
     instructions: str = (
         "You are a friendly voice assistant. Answer in one or two short, spoken sentences."
@@ -71,7 +73,7 @@ class AgentConfig:
     max_tokens: int | None = None
     temperature: float | None = None
     context_tokens: Annotated[int, Meta(ge=1_000)] = 6_000
-    tools: tuple[Literal["expect_answer", "hang_up"], ...] = ()
+    tools: tuple[Literal["expect_answer", "hang_up", "send_digits"], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +148,7 @@ class Config:
     overload: OverloadSettings = field(default_factory=OverloadSettings)
     phone: PhoneSettings = field(default_factory=PhoneSettings)
     files: FileSettings = field(default_factory=FileSettings)
+    narration: NarrationSettings = field(default_factory=NarrationSettings)
     tenants: Mapping[str, TenantSettings] = field(default_factory=dict)
     models_dir: str | None = None
 

@@ -9,7 +9,7 @@ so far, as the line that fits them best, and only so much is put right.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
@@ -38,7 +38,7 @@ _LEAST_GAIN_DB: Final = 0.25
 
 
 @dataclass(slots=True)
-class _Trend:
+class Trend:
     """What the phrases so far say of the next: means in dB, and how onset and level go together."""
 
     phrases: int = 0
@@ -66,9 +66,14 @@ class _Trend:
 class Leveller:
     """Keeps one voice of one call steady. It holds nothing back and waits for nothing."""
 
-    def __init__(self) -> None:
-        self._trend = _Trend()
-        self._peak = 1.0
+    def __init__(self, trend: Trend | None = None, peak: float = 1.0) -> None:
+        self._trend = replace(trend) if trend else Trend()
+        self._peak = peak
+
+    @property
+    def state(self) -> tuple[Trend, float]:
+        """What it knows by now: another that is made of it goes on as this one would."""
+        return replace(self._trend), self._peak
 
     def phrase(self) -> LevelledPhrase:
         """The next phrase. Phrases may overlap; each counts once it is finished."""

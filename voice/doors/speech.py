@@ -13,7 +13,10 @@ from typing import Final
 from engines.audio import Pcm
 from pipelines.media.threads import one_thread
 from pipelines.media.writing import CONTENT_TYPES, Encoder
-from pipelines.narration import Narration, narrate
+from pipelines.narration.blocks import blocks
+from pipelines.narration.chapters import chapters
+from pipelines.narration.narrating import narrate
+from pipelines.narration.pieces import Narration, pieces
 from voice.doors.companions import EVENTS, Companion, Job, first_of, while_there
 from voice.doors.uploads import read_body
 from voice.house import House
@@ -34,7 +37,7 @@ _BODY_BYTES: Final = 64 * 1024
 """What a body may have beside the text, of which a character takes 12 bytes at most."""
 
 _AHEAD: Final = 16
-"""Pieces of 200 ms that may wait for a slow client; then the voice is held back."""
+"""Parts of 200 ms that may wait for a slow client; then the voice is held back."""
 
 
 def speech(house: House) -> Companion:
@@ -57,31 +60,36 @@ class SpeechDoor:
         await while_there(job.request, self._speak(job, body))
 
     async def _speak(self, job: Job, body: SpeechBody) -> None:
-        agent = self._house.config.agent
-        voice = body.voice_name or agent.voice
-        narration = Narration(body.input, voice, body.speed, agent.language, job.call)
-        pieces: asyncio.Queue[Pcm | None] = asyncio.Queue(_AHEAD)
+        sound: asyncio.Queue[Pcm | None] = asyncio.Queue(_AHEAD)
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._narrate(job, narration, pieces))
-                await _send(job, body, pieces)
+                tasks.create_task(self._narrate(job, body, sound))
+                await _send(job, body, sound)
         except ExceptionGroup as group:
             raise first_of(group) from group
 
-    async def _narrate(
-        self, job: Job, narration: Narration, pieces: asyncio.Queue[Pcm | None]
-    ) -> None:
-        await narrate(narration, self._house.engines.tts, job.place, pieces.put)
-        await pieces.put(None)
+    async def _narrate(self, job: Job, body: SpeechBody, sound: asyncio.Queue[Pcm | None]) -> None:
+        config = self._house.config
+        narration = Narration(
+            body.voice_name or config.agent.voice,
+            body.speed,
+            config.agent.language,
+            job.call,
+            live=True,
+            settings=config.narration,
+        )
+        said = pieces(chapters(blocks(body.input)), narration)
+        await narrate(said, narration, self._house.engines.tts, job.place, sound.put)
+        await sound.put(None)
 
 
-async def _send(job: Job, body: SpeechBody, pieces: asyncio.Queue[Pcm | None]) -> None:
+async def _send(job: Job, body: SpeechBody, sound: asyncio.Queue[Pcm | None]) -> None:
     """The file as it is made; its headers go out with its first bytes, so that what fails before
     is an error like any other."""
     events = body.stream_format == "sse"
     kind = EVENTS if events else CONTENT_TYPES[body.response_format]
     spoken_ms = 0.0
-    async for data, piece_ms in _encoded(body.response_format, pieces):
+    async for data, piece_ms in _encoded(body.response_format, sound):
         spoken_ms += piece_ms
         if data:
             await job.out.piece(sse(SpeechDelta(data)) if events else data, kind)
@@ -94,10 +102,10 @@ async def _send(job: Job, body: SpeechBody, pieces: asyncio.Queue[Pcm | None]) -
 
 
 async def _encoded(
-    form: str, pieces: asyncio.Queue[Pcm | None]
+    form: str, sound: asyncio.Queue[Pcm | None]
 ) -> AsyncIterator[tuple[bytes, float]]:
     async with one_thread() as thread:
         encoder = await thread.run(Encoder, form)
-        while (pcm := await pieces.get()) is not None:
+        while (pcm := await sound.get()) is not None:
             yield await thread.run(encoder.encode, pcm), pcm.duration_ms
         yield await thread.run(encoder.finish), 0.0

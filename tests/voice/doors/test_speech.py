@@ -27,7 +27,8 @@ TYPES = {
 }
 TWELVE = "One two three four five six seven eight nine ten eleven twelve."
 """Words of which the scripted voice makes a second of sound."""
-
+LASTS_S = 1.0 + 0.05 + 0.3
+"""The first phrase is cut off early; the end has its silence."""
 
 FAILS_LATER = TtsOptions(fail_code="failed", fail_after=5, item_delay_ms=20)
 
@@ -50,7 +51,7 @@ async def test_every_format_has_its_type_and_its_length(serve: Any, form: str) -
     assert answer.response.headers["content-type"] == TYPES[form]
     data = answer.content
     lasts_s = len(data) / 2 / RATE if form == "pcm" else seconds_of(data)
-    assert lasts_s == pytest.approx(1.0, abs=0.12)
+    assert lasts_s == pytest.approx(LASTS_S, abs=0.12)
 
 
 async def test_mp3_unless_asked_otherwise_and_events_where_asked(serve: Any) -> None:
@@ -63,10 +64,10 @@ async def test_mp3_unless_asked_otherwise_and_events_where_asked(serve: Any) -> 
     events = [json.loads(line.removeprefix(b"data: ")) for line in lines]
     assert {event["type"] for event in events[:-1]} == {"speech.audio.delta"}
     data = b"".join(base64.b64decode(event["audio"]) for event in events[:-1])
-    assert seconds_of(data) == pytest.approx(1.0, abs=0.01)
+    assert seconds_of(data) == pytest.approx(LASTS_S, abs=0.01)
     assert events[-1] == {
         "type": "speech.audio.done",
-        "usage": {"input_tokens": 12, "output_tokens": 10, "total_tokens": 22},
+        "usage": {"input_tokens": 12, "output_tokens": 14, "total_tokens": 26},
     }
 
 
@@ -105,7 +106,7 @@ async def test_a_client_that_goes_ends_the_work(serve: Any, eventually: Any) -> 
         )
         async with streaming as answer:
             await anext(answer.iter_bytes(4_096))
-            assert (tts.load().busy, server.house.files.count) == (1, 1)
+            assert (tts.load().busy, server.house.files.count) == (2, 1)  # both of its phrases
     await eventually(lambda: tts.load().busy == 0 and server.house.files.count == 0)
     assert server.house.metrics.file_jobs.labels("tts", "gone")._value.get() == 1
 
@@ -171,6 +172,16 @@ async def test_a_body_without_end_is_refused(serve: Any) -> None:
     assert (answer.status_code, answer.json()["error"]["code"]) == (413, "request_too_large")
 
 
+async def test_pauses_are_what_the_settings_say(serve: Any) -> None:
+    server = await serve("narration.paragraph_ms=1500", "narration.end_ms=0")
+    async with stock_client(server) as client:
+        text = f"Twelve words.\n\n{TWELVE}"
+        answer = await said(client, input=text, response_format="pcm", speed=2.0)
+    samples = np.frombuffer(answer.content, "<i2")
+    silences = np.diff(np.flatnonzero(samples)) / RATE
+    assert silences.max() == pytest.approx(1.5 / 2.0, abs=0.005)
+
+
 async def test_what_has_nothing_to_be_said_is_a_file_of_nothing(serve: Any) -> None:
     server = await serve()
     async with stock_client(server) as client:
@@ -217,5 +228,6 @@ async def test_calls_take_the_voice_and_the_file_is_whole_all_the_same(
                 await asyncio.sleep(0)
             assert (displaced, len(server.tts.requests)) == (1, during)
         data = (await speaking).content
-    assert len(data) == 2 * 3 * RATE
+    pauses_s = 0.05 + 2 * 0.4 + 0.3
+    assert len(data) == 2 * round((3 + pauses_s) * RATE)
     assert np.abs(np.frombuffer(data, "<i2")).max() > 1_000

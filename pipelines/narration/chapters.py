@@ -1,0 +1,60 @@
+"""The chapters of a text: where they begin, and what they are called."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pipelines.narration.blocks import Block, Kind
+from pipelines.speaking.markup import plain, tidy
+
+_LONGEST_TITLE: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Chapter:
+    """``title`` is empty where a text begins without a heading."""
+
+    title: str
+    blocks: tuple[Block, ...]
+
+
+def chapters(blocks: Iterable[Block]) -> list[Chapter]:
+    """The chapters, one at least unless there are no blocks.
+
+    They begin at the headings of the highest level that has several, which leaves the title of a
+    book aside; lines such as "Chapter One" count where there are no marked headings. Headings
+    alone in front of the first chapter belong to it; any other text there is one by itself.
+    """
+    every = list(blocks)
+    level = _level(every)
+    parts: list[list[Block]] = [[]]
+    for block in every:
+        if block.kind is Kind.HEADING and block.level == level and not _is_front(parts):
+            parts.append([])
+        parts[-1].append(block)
+    return [Chapter(_title(part, level), tuple(part)) for part in parts if part]
+
+
+def _level(blocks: Sequence[Block]) -> int:
+    """The level of the headings that begin chapters; -1 where there are none."""
+    counts = Counter(block.level for block in blocks if block.kind is Kind.HEADING)
+    levels = sorted(counts.keys() - {0}) or sorted(counts)
+    return next((level for level in levels if counts[level] > 1), levels[0] if levels else -1)
+
+
+def _is_front(parts: list[list[Block]]) -> bool:
+    """Whether there is nothing yet but headings above the first chapter's."""
+    return len(parts) == 1 and all(block.kind in (Kind.HEADING, Kind.RULE) for block in parts[0])
+
+
+def _title(part: Sequence[Block], level: int) -> str:
+    headings = [block for block in part if block.kind is Kind.HEADING]
+    own = [block for block in headings if block.level == level]
+    first = (own or headings)[:1]
+    if not first or part[0].kind not in (Kind.HEADING, Kind.RULE):
+        return ""
+    words = tidy(plain(first[0].text, starts_line=True, code=str)).rstrip(".")
+    return words[:_LONGEST_TITLE].rstrip()
