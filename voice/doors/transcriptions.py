@@ -83,7 +83,8 @@ def _wanted(job: Job, asked: TranscriptionForm, house: House) -> Wanted:
     language = asked.language or house.config.agent.language
     if asked.temperature:
         logger.info("%s: temperature is not followed: the guard chooses it", job.call)
-    return Wanted(language, asked.prompt, chunks, job.call)
+    words = "word" in asked.timestamp_granularities
+    return Wanted(language, asked.prompt, chunks, job.call, words)
 
 
 async def _stream(

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from engines.ports import Segment
-from pipelines.transcription.captions import Spoken, Utterance, words_of
+from pipelines.transcription.captions import Utterance, words_of
 from voice.wire.realtime_errors import WireError, convert, wire_error
 
 _JSON = msgspec.json.Encoder()
@@ -177,15 +177,6 @@ class SpokenLanguage(Struct):
     code: str
 
 
-class TranscriptionJson(Struct, omit_defaults=True):
-    """``json``. ``suspicion``: what the guard doubts; ours."""
-
-    text: str
-    usage: Duration
-    languages: list[SpokenLanguage] | UnsetType = UNSET
-    suspicion: str = ""
-
-
 class VerboseSegment(Struct, omit_defaults=True):
     """What one stretch of speech said. Tokens are not known, and a temperature was not chosen."""
 
@@ -203,11 +194,22 @@ class VerboseSegment(Struct, omit_defaults=True):
 
 
 class TimedWord(Struct):
-    """A word and its time, which is an estimate (``pipelines.transcription.captions``)."""
+    """A word and its time, an estimate where the recogniser tells none
+    (``pipelines.transcription.captions``)."""
 
     word: str
     start: float
     end: float
+
+
+class TranscriptionJson(Struct, omit_defaults=True):
+    """``json``. ``suspicion``: what the guard doubts; it and ``words`` are ours."""
+
+    text: str
+    usage: Duration
+    languages: list[SpokenLanguage] | UnsetType = UNSET
+    words: list[TimedWord] | UnsetType = UNSET
+    suspicion: str = ""
 
 
 class TranscriptionVerbose(Struct, omit_defaults=True):
@@ -281,7 +283,7 @@ def json_answer(heard: Sequence[Utterance], duration_ms: int) -> TranscriptionJs
         text_of(heard),
         Duration(duration_ms / 1000),
         [SpokenLanguage(code) for code, _ in counted.most_common()] or UNSET,
-        suspicion_of(heard),
+        suspicion=suspicion_of(heard),
     )
 
 
@@ -302,12 +304,18 @@ def verbose_answer(
     if "segment" in form.timestamp_granularities:
         answer.segments = [_verbose(number, *each) for number, each in enumerate(segments)]
     if "word" in form.timestamp_granularities:
-        answer.words = [
-            TimedWord(word.text, word.start_ms / 1000, word.end_ms / 1000)
-            for segment, _ in segments
-            for word in words_of(Spoken(segment.text, segment.start_ms, segment.end_ms))
-        ]
+        answer.words = timed_words(heard)
     return answer
+
+
+def timed_words(heard: Iterable[Utterance]) -> list[TimedWord]:
+    """All words with their times."""
+    return [
+        TimedWord(word.text, word.start_ms / 1000, word.end_ms / 1000)
+        for utterance in heard
+        for spoken in utterance.spoken
+        for word in words_of(spoken)
+    ]
 
 
 def segment_event(number: int, segment: Segment) -> TextSegment:

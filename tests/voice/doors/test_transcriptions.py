@@ -91,6 +91,7 @@ async def test_verbose_json(serve: Any) -> None:
     assert (second.start, second.end) == (pytest.approx(4, abs=0.1), pytest.approx(5, abs=0.1))
     assert [word.word for word in heard.words] == [*WORDS.split(), *WORDS.split()]
     assert heard.duration == 6.0
+    assert [request.word_times for request in server.asr.requests] == [True, True]
 
 
 async def test_a_stream(serve: Any) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openai.types import audio as sdk
 
-from engines.ports import Segment
+from engines.ports import Segment, Word
 from pipelines.transcription.captions import Utterance
 from voice.wire.audio_api import (
     ServerVad,
@@ -24,6 +24,7 @@ from voice.wire.audio_api import (
     suspicion_of,
     text_done,
     text_of,
+    timed_words,
     to_json,
     transcription_form,
     verbose_answer,
@@ -262,6 +263,12 @@ def test_only_what_was_asked_for_is_there() -> None:
     )
     assert ("words" in segments, "segments" in words) == (False, False)
     assert len(segments["segments"]), len(words["words"]) == (2, 3)
+
+
+def test_words_have_their_own_times_where_they_are_known() -> None:
+    own = (Word("Yes,", 40, 200, 0.9), Word("yes.", 900, 1_000, 0.8))
+    heard = [Utterance("Yes, yes.", (Segment("Yes, yes.", 0, 1_000, words=own),), "en", "")]
+    assert [(word.start, word.end) for word in timed_words(heard)] == [(0.04, 0.2), (0.9, 1.0)]
 
 
 def test_nothing_was_said() -> None:
