@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import importlib
 import logging
 import re
@@ -11,22 +12,28 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import engines
 from engines.models import ModelStore
-from engines.ports import EndOfTurn, EngineError
+from engines.ports import Asr, EndOfTurn, EngineError, Vad
 from engines.remote.spec import EngineSpec, Kind, Place
 from engines.vad.ears import Ears
 from pipelines.conversation.ports import Engines
-from voice.config import ENGINES, NO_ENGINE, Config, ConfigError, EngineConfig, Faults, build
+from voice.config import (
+    ENGINES,
+    NO_ENGINE,
+    Config,
+    ConfigError,
+    EngineConfig,
+    Faults,
+    PlacementConfig,
+    build,
+)
 from voice.house import House
 from voice.metering import Meter, metered
 from voice.metrics import Metrics
 from voice.packages import TRACES, faults, needs_of, packages
-
-if TYPE_CHECKING:
-    from engines.remote.pool import EnginePool
 
 logger = logging.getLogger(__name__)
 
@@ -45,12 +52,8 @@ async def open_house(config: Config) -> AsyncIterator[House]:
         made, meter = {}, Meter()
         places, shared = _places(config), config.placement.shared()
         for kind in ENGINES:
-            section = getattr(config, kind)
-            engine = (
-                _place(kind, section, models, places.get(kind, ()), shared.get(kind, ()))
-                if kind in places or kind in shared
-                else make_engine(kind, section, models)
-            )
+            where = places.get(kind, ()), shared.get(kind, ())
+            engine = _make_or_place(kind, getattr(config, kind), models, *where)
             stack.push_async_callback(engine.close)
             apart = len(places.get(kind, ())) + len(shared.get(kind, ()))
             made[kind] = metered(engine, kind, meter, apart)
@@ -67,8 +70,25 @@ async def open_house(config: Config) -> AsyncIterator[House]:
         yield house
 
 
-def check_engines(config: Config) -> None:
-    """What can be told before any engine is made, which may load for minutes.
+@asynccontextmanager
+async def open_hearing(config: Config) -> AsyncIterator[tuple[Vad, Asr]]:
+    """What hears, and nothing else, for work on files without a server: made and not yet warm,
+    closed at the end of the context. Raises what ``open_house`` does."""
+    placement = PlacementConfig(asr=config.placement.asr)
+    config = dataclasses.replace(config, placement=placement)
+    check_engines(config, ("vad", "asr"))
+    models, places, shared = ModelStore(config.models_path), _places(config), placement.shared()
+    where = places.get("asr", ()), shared.get("asr", ())
+    asr = _make_or_place("asr", config.asr, models, *where)
+    try:
+        yield make_engine("vad", config.vad, models), asr
+    finally:
+        await asr.close()
+
+
+def check_engines(config: Config, kinds: Sequence[str] | None = None) -> None:
+    """What can be told before any engine is made, which may load for minutes. ``kinds``: of these
+    alone; None for all that a server needs.
 
     Raises ConfigError, with a line for each engine that is not there, setting that it does not
     have, and package that it lacks, traces' included. An engine that is shared is the business of
@@ -76,13 +96,13 @@ def check_engines(config: Config) -> None:
     """
     found, needed = Faults(), dict[str, list[str]]()
     wanted, shared = config.placement.wanted(), config.placement.shared()
-    for kind in engine_kinds(config):
+    for kind in kinds or engine_kinds(config):
         if kind in shared and kind not in wanted:
             continue
         with found.kept():
             for package in dict.fromkeys(options_of(kind, getattr(config, kind))[1]):
                 needed.setdefault(package, []).append(kind)
-    if config.traces.endpoint is not None:
+    if config.traces.endpoint is not None and kinds is None:
         needed |= {package: ["traces"] for package in TRACES}
     for fault in faults(packages(needed)):
         found.add(fault)
@@ -123,14 +143,16 @@ def _places(config: Config) -> Mapping[str, Sequence[Place]]:
     return planned.places
 
 
-def _place(
+def _make_or_place(
     kind: str,
     config: EngineConfig,
     models: ModelStore,
     places: Sequence[Place],
     endpoints: Sequence[str],
-) -> EnginePool:
-    """An engine in processes of its own, and in those that are shared."""
+) -> Any:
+    """An engine in processes of its own and in those that are shared; in here where it has none."""
+    if not places and not endpoints:
+        return make_engine(kind, config, models)
     from engines.remote.pool import EnginePool
 
     path = engine_path(kind, config.engine)

@@ -10,7 +10,7 @@ import pytest
 
 from engines.placement import Gpu, Inventory
 from engines.ports import EngineError, SpeechRequest
-from voice.app import engine_path, open_house, warm_up
+from voice.app import engine_path, open_hearing, open_house, warm_up
 from voice.config import ConfigError, load
 
 OWN_ENGINE = """
@@ -103,6 +103,19 @@ async def test_an_engine_that_stays_cold_leaves_the_house_closed(own_module: Any
         with pytest.raises(EngineError, match="is cold"):
             await warm_up(house, lambda line: None)
         assert not house.ready
+
+
+async def test_files_need_what_hears_and_nothing_else(own_module: Any) -> None:
+    path = own_module("engine")
+    settings = [f"vad.engine={path}", f"asr.engine={path}", "llm.engine=nothing", "tts.engine=none"]
+    settings += ["placement.llm=gpu0", "traces.endpoint=http://127.0.0.1:1"]
+    async with open_hearing(load(settings=settings)) as (vad, asr):
+        assert vad.rate == 16_000
+        assert not asr.closed  # type: ignore[attr-defined]
+    assert asr.closed  # type: ignore[attr-defined]
+    with pytest.raises(ConfigError, match=r"^asr\.engine: there is no nothing"):
+        async with open_hearing(load(settings=["asr.engine=nothing"])):
+            pass
 
 
 @pytest.mark.parametrize("kind", ["vad", "asr", "llm", "tts"])
