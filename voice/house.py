@@ -11,6 +11,7 @@ from typing import Final
 
 from engines.ports import Measured
 from pipelines.conversation.call import Call
+from pipelines.conversation.own_tools import without_phone
 from pipelines.conversation.ports import CallSettings, Engines, Observer
 from pipelines.strain import Strain
 from voice.admission import Admission, Room
@@ -83,7 +84,7 @@ class House:
             max_tokens=agent.max_tokens,
             temperature=agent.temperature,
             context_tokens=agent.context_tokens,
-            own_tools=agent.tools,
+            own_tools=without_phone(agent.tools),
             short_tokens=self.config.overload.short_tokens,
         )
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -12,15 +13,27 @@ from engines.ports import Tool
 from pipelines.conversation.events import Event, HangUpRequested, ProfileChosen
 from pipelines.conversation.patience import PROFILES
 
-Perform: TypeAlias = Callable[[Mapping[str, Any]], Event]
+_DIGITS: Final = re.compile(r"[0-9A-D*#]{1,32}")
+
+
+@dataclass(frozen=True, slots=True)
+class DigitsChosen:
+    """These keys are to be pressed for the other side to hear. It is to the door alone."""
+
+    digits: str
+
+
+Deed: TypeAlias = Event | DigitsChosen
+Perform: TypeAlias = Callable[[Mapping[str, Any]], Deed]
 
 
 @dataclass(frozen=True, slots=True)
 class OwnTool:
-    """A tool, and the event that a call of it with these arguments is."""
+    """A tool, and what a call of it with these arguments is. ``by_phone``: only of use there."""
 
     tool: Tool
     perform: Perform
+    by_phone: bool = False
 
 
 def _choose_profile(arguments: Mapping[str, Any]) -> Event:
@@ -28,6 +41,13 @@ def _choose_profile(arguments: Mapping[str, Any]) -> Event:
     if not isinstance(profile, str) or profile not in PROFILES:
         raise ValueError(f"kind is {profile!r}: it must be one of {', '.join(PROFILES)}")
     return ProfileChosen(profile, once=bool(arguments.get("once", True)))
+
+
+def _choose_digits(arguments: Mapping[str, Any]) -> Deed:
+    digits = str(arguments.get("digits", "")).replace(" ", "").upper()
+    if not _DIGITS.fullmatch(digits):
+        raise ValueError("digits must be 1 to 32 keys out of 0-9, * and #")
+    return DigitsChosen(digits)
 
 
 OWN_TOOLS: Final[Mapping[str, OwnTool]] = {
@@ -59,10 +79,29 @@ OWN_TOOLS: Final[Mapping[str, OwnTool]] = {
         ),
         lambda _: HangUpRequested(),
     ),
+    "send_digits": OwnTool(
+        Tool(
+            "send_digits",
+            "Press keys of the telephone for the other side to hear, where a machine there asks"
+            " for them: a menu's choice, an extension. Then wait for what it says.",
+            {
+                "type": "object",
+                "properties": {"digits": {"type": "string", "pattern": "^[0-9*#]{1,32}$"}},
+                "required": ["digits"],
+            },
+        ),
+        _choose_digits,
+        by_phone=True,
+    ),
 }
 
 
-def perform(name: str, arguments: str) -> tuple[Event | None, str]:
+def without_phone(names: Iterable[str]) -> tuple[str, ...]:
+    """Those of them that are of use on any wire."""
+    return tuple(name for name in names if not OWN_TOOLS[name].by_phone)
+
+
+def perform(name: str, arguments: str) -> tuple[Deed | None, str]:
     """What a call of our tool is, and what the model is told of it."""
     try:
         decoded = msgspec.json.decode(arguments or "{}", type=dict[str, Any])

@@ -103,6 +103,12 @@ class Door(Protocol):
     def caller_idle(self, since_ms: int, at_ms: int) -> None:
         """Nobody has spoken from one place in the call's audio to the other."""
 
+    def send_digits(self, digits: str) -> None:
+        """The agent presses keys for the other side. Asked only of doors that offer the tool."""
+
+    def speechless(self) -> None:
+        """Not even words that need no model could be spoken."""
+
     def hung_up(self) -> None:
         """The call is over: close the wire once all is sent."""
 

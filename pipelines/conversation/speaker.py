@@ -31,7 +31,7 @@ from pipelines.conversation.events import (
 )
 from pipelines.conversation.lines import Recital, line_in
 from pipelines.conversation.memory import Memory
-from pipelines.conversation.own_tools import OWN_TOOLS, perform
+from pipelines.conversation.own_tools import OWN_TOOLS, DigitsChosen, perform
 from pipelines.conversation.playback import Playback
 from pipelines.conversation.ports import CallSettings, Door, Engines, Observer, Recorder
 from pipelines.conversation.reply import Reply, ReplyPlan
@@ -293,11 +293,14 @@ class Speaker:
             self._happen(ToolsCalled(output.epoch))
 
     def _do_own(self, call: ToolCall) -> None:
-        event, outcome = perform(call.name, call.arguments)
+        deed, outcome = perform(call.name, call.arguments)
         self._dialogue.append(ToolResultItem(self._new_id(), call.id, outcome, own=True))
+        if isinstance(deed, DigitsChosen):  # now the other side's answer is waited for
+            self._door.send_digits(deed.digits)
+            return
         self._did_own = True
-        if event is not None:
-            self._happen(event)
+        if deed is not None:
+            self._happen(deed)
 
     def _ask_again(self) -> None:
         """A model that did something and said nothing is asked for words, once: some would go on

@@ -94,3 +94,8 @@ def test_a_call_behaves_as_the_agent_is_set_up() -> None:
 
 def test_the_model_is_named_after_its_engines() -> None:
     assert house("asr.engine=a", "llm.engine=b", "tts.engine=c").model == "antiphon/a+b+c"
+
+
+def test_what_only_telephones_can_do_is_not_offered_elsewhere() -> None:
+    settings = house("agent.tools=hang_up,send_digits").call_settings
+    assert settings.own_tools == ("hang_up",)

@@ -18,13 +18,13 @@ from pipelines.conversation.call import Call, open_call
 from pipelines.conversation.dialogue import AgentItem, CallerItem, ToolCallItem
 from pipelines.conversation.events import ReplyAudio, ReplyFinished, ReplyText, StopReason
 from voice.admission import Caller
-from voice.tones import busy_tone
 from voice.doors.handshake import write_refusal
 from voice.doors.phone_keypad import typed_words
 from voice.doors.phone_leg import Leg
 from voice.doors.ration import RationedLlm
 from voice.house import House
 from voice.reception import CallerGoneError, RefusedError
+from voice.tones import busy_tone, failure_tone
 from voice.wire.phone import LegStarted
 
 logger = logging.getLogger(__name__)
@@ -129,6 +129,15 @@ class PhoneCall:
     def reply_stopped(self, epoch: int, reason: StopReason, item: AgentItem | None) -> None:  # noqa: ARG002
         self._leg.stop()
 
+    def send_digits(self, digits: str) -> None:
+        self._leg.press(digits)
+
+    def speechless(self) -> None:
+        assert self._leg.codec is not None, "the leg has started"
+        self._leg.begin(self._epoch)
+        self._leg.speak(failure_tone(self._leg.codec.rate))
+        self._leg.finish()
+
     def hung_up(self) -> None:
         self.over.set()
 
@@ -185,7 +194,8 @@ async def serve_leg(
 async def _talk(
     house: House, leg: Leg, caller: Caller, headers: Mapping[str, str], *, record: bool
 ) -> None:
-    started, config, settings = leg.started.result(), house.config.phone, house.call_settings
+    started, config = leg.started.result(), house.config.phone
+    settings = replace(house.call_settings, own_tools=house.config.agent.tools)
     rate = heard_rate(started.rate)
     name, numbers = f"phone_{uuid4().hex[:12]}", itertools.count(1)
     loop = asyncio.get_running_loop()

@@ -15,6 +15,7 @@ from pipelines.conversation.dialogue import AgentItem
 from voice.doors.phone_keypad import Keypad
 from voice.doors.phone_pacer import Lead, Pacer
 from voice.doors.phone_playout import BlockedError, Playout
+from voice.tones import key_tones
 from voice.wire.phone import (
     Answer,
     AudioCame,
@@ -97,6 +98,7 @@ class Leg:
         self._tell_late = tell_late
         self._keypad = Keypad(quiet_ms)
         self._playout: Playout | None = None
+        self._epoch = 0
         self._flow_open = True
         self._said_goodbye = False
         self._timer: asyncio.TimerHandle | None = None
@@ -206,6 +208,7 @@ class Leg:
 
     def begin(self, epoch: int, item: AgentItem | None = None) -> None:
         """What is spoken from here on is this item's, of this reply."""
+        self._epoch = epoch
         if self._playout is not None:
             self._playout.begin(epoch, item, self._now())
 
@@ -225,6 +228,18 @@ class Leg:
         if self._playout is not None:
             self._playout.finish()
             self.pump()
+
+    def press(self, digits: str) -> None:
+        """Press keys for the other side: in the wire's own words, or else by their tones, which
+        follow what is being said."""
+        if self._playout is None or self.codec is None or self.ended.done():
+            return
+        words = self.codec.press(digits)
+        self._send(words)
+        if not words:
+            self.begin(self._epoch)
+            self.speak(key_tones(digits, self.codec.rate))
+            self.finish()
 
     def stop(self) -> None:
         """Fall silent, here and at the other side, in one step."""

@@ -148,6 +148,12 @@ class RealtimeTeller:
     def hung_up(self) -> None:
         self._hang_up()
 
+    # --- what a client is told otherwise, or is not offered -----------------------------
+
+    def speechless(self) -> None: ...
+
+    def send_digits(self, digits: str) -> None: ...
+
     # --- replies ------------------------------------------------------------------------
 
     def reply_started(self, epoch: int) -> None:

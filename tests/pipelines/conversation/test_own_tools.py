@@ -3,14 +3,20 @@
 import pytest
 
 from pipelines.conversation.events import HangUpRequested, ProfileChosen
-from pipelines.conversation.own_tools import OWN_TOOLS, perform
+from pipelines.conversation.own_tools import OWN_TOOLS, DigitsChosen, perform, without_phone
 
 
 def test_a_tool_goes_by_the_name_it_is_offered_under() -> None:
     assert {name: own.tool.name for name, own in OWN_TOOLS.items()} == {
         "expect_answer": "expect_answer",
         "hang_up": "hang_up",
+        "send_digits": "send_digits",
     }
+
+
+def test_keys_are_of_use_on_a_telephone_only() -> None:
+    assert without_phone(OWN_TOOLS) == ("expect_answer", "hang_up")
+    assert OWN_TOOLS["send_digits"].by_phone
 
 
 def test_a_model_expects_an_answer_of_a_kind() -> None:
@@ -25,6 +31,25 @@ def test_a_model_expects_an_answer_of_a_kind() -> None:
 
 def test_a_model_hangs_up() -> None:
     assert perform("hang_up", "") == (HangUpRequested(), "done")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "pressed"),
+    [
+        ('{"digits": "1"}', "1"),
+        ('{"digits": 42}', "42"),
+        ('{"digits": "4 9 a#*"}', "49A#*"),
+        ('{"digits": ""}', None),
+        ('{"digits": "1w2"}', None),
+        ('{"digits": ["1"]}', None),
+        (f'{{"digits": "{"1" * 33}"}}', None),
+        ("{}", None),
+    ],
+)
+def test_a_model_presses_keys_that_there_are(arguments: str, pressed: str | None) -> None:
+    deed, told = perform("send_digits", arguments)
+    assert deed == (DigitsChosen(pressed) if pressed else None)
+    assert told == "done" or told.startswith("send_digits was not done: digits must be")
 
 
 @pytest.mark.parametrize("arguments", ['{"kind": "loud"}', "{}", "[]", "no json", '{"kind": []}'])

@@ -5,13 +5,16 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import numpy as np
 import pytest
 
 from clients.phone import CARRIERS
+from engines.ports import ToolCallDelta
 from engines.scripted import SENTENCES, AsrOptions, LlmOptions, ScriptedLlm, tokens_of
 from pipelines.conversation.dialogue import AgentItem
 from tests.voice.doors.carriers import LOUD, CarrierCaller, CarrierLine, now_s
 from tests.voice.doors.phoning import CALLER, Phone
+from tests.voice.keypads import keys_in
 from voice.doors.phone_call import serve_leg
 
 pytestmark = [pytest.mark.virtual_clock, pytest.mark.parametrize("carrier", sorted(CARRIERS))]
@@ -91,6 +94,26 @@ async def test_what_is_typed_is_answered(vad: Any, carrier: str) -> None:
         assert (typed.text, isinstance(answer, AgentItem)) == ("[keypad: 1 2 #]", True)
         assert caller.heard_ms > 500
     assert phone.asr.requests == []
+
+
+async def test_the_agent_types_in_the_wire_s_words_or_by_tones(vad: Any, carrier: str) -> None:
+    phone = Phone(vad, ["agent.tools=send_digits"])
+    typing = ToolCallDelta(0, "call_1", "send_digits", '{"digits": "1 904*#"}')
+    phone.llm.engine = ScriptedLlm(LlmOptions(script=(*tokens_of("Here it is."), typing)))
+    async with put_through(phone, carrier) as (caller, _):
+        await caller.sound(600, LOUD)
+        await caller.sound(3_600)
+        assert len(phone.llm.requests) == 1  # what the other side says to it is waited for
+        [offered] = phone.llm.requests[0].tools
+    heard = np.concatenate([run.samples for run in caller.telephone.playout.runs])
+    by_tones = keys_in(heard, caller.telephone.words.rate)
+    assert offered.name == "send_digits"
+    assert (caller.telephone.keys, by_tones) == (
+        ("1904*#", "") if carrier == "plivo" else ("", "1904*#")
+    )
+    spoken_ms = 3 * 1_000 / 12
+    typed_ms = 0 if carrier == "plivo" else 6 * 200
+    assert caller.heard_ms == pytest.approx(spoken_ms + typed_ms, abs=300)
 
 
 async def test_when_the_agent_hangs_up_its_farewell_is_heard(vad: Any, carrier: str) -> None:
