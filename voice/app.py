@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 
 import engines
 from engines.models import ModelStore
-from engines.ports import Asr, EndOfTurn, EngineError, Vad
+from engines.ports import Asr, EndOfTurn, EngineError, Tts, Vad
 from engines.remote.spec import EngineSpec, Kind, Place
 from engines.vad.ears import Ears
 from pipelines.conversation.ports import Engines
@@ -74,16 +74,30 @@ async def open_house(config: Config) -> AsyncIterator[House]:
 async def open_hearing(config: Config) -> AsyncIterator[tuple[Vad, Asr]]:
     """What hears, and nothing else, for work on files without a server: made and not yet warm,
     closed at the end of the context. Raises what ``open_house`` does."""
-    placement = PlacementConfig(asr=config.placement.asr)
+    async with _open_alone(config, "asr", "vad") as asr:
+        yield make_engine("vad", config.vad, ModelStore(config.models_path)), asr
+
+
+@asynccontextmanager
+async def open_speaking(config: Config) -> AsyncIterator[Tts]:
+    """What speaks, and nothing else; as ``open_hearing``."""
+    async with _open_alone(config, "tts") as tts:
+        yield tts
+
+
+@asynccontextmanager
+async def _open_alone(config: Config, kind: str, *others: str) -> AsyncIterator[Any]:
+    """One engine, in its places; ``others`` are looked at as well before it is made."""
+    placement = PlacementConfig(**{kind: getattr(config.placement, kind)})
     config = dataclasses.replace(config, placement=placement)
-    check_engines(config, ("vad", "asr"))
+    check_engines(config, (*others, kind))
     models, places, shared = ModelStore(config.models_path), _places(config), placement.shared()
-    where = places.get("asr", ()), shared.get("asr", ())
-    asr = _make_or_place("asr", config.asr, models, *where)
+    where = places.get(kind, ()), shared.get(kind, ())
+    engine = _make_or_place(kind, getattr(config, kind), models, *where)
     try:
-        yield make_engine("vad", config.vad, models), asr
+        yield engine
     finally:
-        await asr.close()
+        await engine.close()
 
 
 def check_engines(config: Config, kinds: Sequence[str] | None = None) -> None:

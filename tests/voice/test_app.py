@@ -10,7 +10,7 @@ import pytest
 
 from engines.placement import Gpu, Inventory
 from engines.ports import EngineError, SpeechRequest
-from voice.app import engine_path, open_hearing, open_house, warm_up
+from voice.app import engine_path, open_hearing, open_house, open_speaking, warm_up
 from voice.config import ConfigError, load
 
 OWN_ENGINE = """
@@ -115,6 +115,17 @@ async def test_files_need_what_hears_and_nothing_else(own_module: Any) -> None:
     assert asr.closed  # type: ignore[attr-defined]
     with pytest.raises(ConfigError, match=r"^asr\.engine: there is no nothing"):
         async with open_hearing(load(settings=["asr.engine=nothing"])):
+            pass
+
+
+async def test_what_speaks_can_be_opened_alone(own_module: Any) -> None:
+    path = own_module("engine")
+    settings = [f"tts.engine={path}", "asr.engine=nothing", "vad.engine=none", "placement.asr=gpu0"]
+    async with open_speaking(load(settings=settings)) as tts:
+        assert not tts.closed  # type: ignore[attr-defined]
+    assert tts.closed  # type: ignore[attr-defined]
+    with pytest.raises(ConfigError, match=r"^tts\.engine: there is no nothing"):
+        async with open_speaking(load(settings=["tts.engine=nothing"])):
             pass
 
 
