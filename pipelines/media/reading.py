@@ -13,7 +13,7 @@ import io
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, Final
 
 import numpy as np
@@ -73,6 +73,7 @@ class MediaError(Exception):
 @dataclass(frozen=True, slots=True)
 class Media:
     """A file that is open. ``declared_s``: how long it says it is, None where it does not;
+    ``seems_s``: the same where it does, else a guess by its bit rate, where there is one.
     ``blocks``: mono int16 (n,) at 16 kHz, at most some seconds each, read as they are asked for.
     Iterating raises MediaError."""
 
@@ -80,6 +81,7 @@ class Media:
     rate: int
     channels: int
     declared_s: float | None
+    seems_s: float | None
     blocks: Iterator[Samples]
 
 
@@ -98,7 +100,7 @@ def open_media(file: BinaryIO, most_s: float = float("inf")) -> Iterator[Media]:
         _check_whole(head, size)
         _check_length(media.declared_s, most_s)
         blocks = _bounded(media.blocks, most_s)
-        yield Media(media.container, media.rate, media.channels, media.declared_s, blocks)
+        yield replace(media, blocks=blocks)
 
 
 @contextmanager
@@ -127,7 +129,8 @@ def _opened(file: BinaryIO) -> Iterator[Media]:
             raise _unsupported(sound.format)
         _check_rate(sound.samplerate)
         declared_s = sound.frames / sound.samplerate
-        yield Media(sound.format, sound.samplerate, sound.channels, declared_s, _read(sound))
+        blocks = _read(sound)
+        yield Media(sound.format, sound.samplerate, sound.channels, declared_s, declared_s, blocks)
 
 
 def _read(sound: Any) -> Iterator[Samples]:
@@ -190,9 +193,10 @@ def _opened_by_ffmpeg(av: Any, file: BinaryIO) -> Iterator[Media]:
             told = "The file's sound is coded in no known way, or its header is damaged."
             raise MediaError("unreadable", told)
         _check_rate(stream.rate or 0)
-        declared_s = container.duration / 1e6 if container.duration and name in _INDEXED else None
+        seems_s = container.duration / 1e6 if container.duration else None
+        declared_s = seems_s if name in _INDEXED else None
         blocks = _decoded(av, container, stream, declared_s)
-        yield Media(name, stream.rate, stream.channels, declared_s, blocks)
+        yield Media(name, stream.rate, stream.channels, declared_s, seems_s, blocks)
 
 
 def _decoded(av: Any, container: Any, stream: Any, declared_s: float | None) -> Iterator[Samples]:

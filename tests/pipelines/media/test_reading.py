@@ -113,6 +113,18 @@ def test_an_mp3_of_a_variable_rate_is_heard_to_its_end() -> None:
     assert len(heard(data)) == pytest.approx(20 * RATE, abs=0.1 * RATE)
 
 
+@pytest.mark.parametrize(
+    ("form", "codec", "says"),
+    [("mp4", "aac", True), ("mp3", "libmp3lame", False), ("adts", "aac", False)],
+)
+def test_how_long_a_file_seems_to_be(form: str, codec: str, says: bool) -> None:
+    with open_media(io.BytesIO(contained(form, codec, 12))) as media:
+        assert media.seems_s == pytest.approx(12, abs=0.5 if says else 6)
+        assert (media.declared_s is not None) == says
+    with open_media(io.BytesIO(wav())) as media:
+        assert (media.declared_s, media.seems_s) == (1, 1)
+
+
 def test_a_header_whose_length_is_not_known_yet_is_fine() -> None:
     assert len(heard(wav(size=0xFFFF_FFFF))) == RATE
 
