@@ -45,7 +45,7 @@ def log_mel(samples: FloatArray, frames: int, mels: int = MELS) -> FloatArray:
     spectra = np.fft.rfft(sliding_window_view(padded, WINDOW)[::HOP] * _hann())
     power = spectra.real**2 + spectra.imag**2
     mel: FloatArray = np.full((mels, frames), np.log10(FLOOR), np.float32)
-    np.log10(np.maximum(_filters(mels) @ power.T, FLOOR), out=mel[:, :sounding])
+    np.log10(np.maximum(mel_filters(mels) @ power.T, FLOOR), out=mel[:, :sounding])
     np.maximum(mel, mel.max() - 8, out=mel)
     mel += 4
     mel /= 4
@@ -60,7 +60,7 @@ def _hann() -> FloatArray:
 
 
 @functools.cache
-def _filters(mels: int) -> FloatArray:
+def mel_filters(mels: int) -> FloatArray:
     """Triangles of equal area (mels, 201) over the bins of the spectrum."""
     bins = np.linspace(0, RATE / 2, WINDOW // 2 + 1)
     corners = _mel_to_hz(np.linspace(0, float(_hz_to_mel(RATE / 2)), mels + 2))

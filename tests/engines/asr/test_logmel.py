@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from engines.asr.logmel import _filters, frames_of, log_mel
+from engines.asr.logmel import frames_of, log_mel, mel_filters
 
 
 def hz(mel: float) -> float:
@@ -50,7 +50,7 @@ def test_sound_past_the_last_frame_is_left_out():
 
 def test_filters_are_those_that_the_model_was_trained_with():
     """Values from mel_filters.npz (mel_80) of the published code."""
-    bank = _filters(80)
+    bank = mel_filters(80)
     np.testing.assert_allclose(bank[0, :3], [0, 0.02486259, 0], atol=1e-8)
     np.testing.assert_allclose(bank[1, 1:4], [0.00199082, 0.02287177, 0], atol=1e-8)
 
