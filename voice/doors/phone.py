@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from starlette.datastructures import Headers
 
 from voice.auth import KEY_SUBPROTOCOL
+from voice.doors.connection import Receive, Send, close
 from voice.doors.handshake import Scope, asks_for_recording
 from voice.doors.phone_access import Access, judge
 from voice.doors.phone_call import serve_leg
@@ -28,17 +29,12 @@ from voice.wire.phone_wires import WIRES, detect
 
 logger = logging.getLogger(__name__)
 
-Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-
 PATHS: Final = ("/phone", "/phone/{wire}", "/phone/{wire}/{key}")
 ANY: Final = "any"
 """Stands for the name of a wire that is to be found out, where a key follows it."""
 
 START_S: Final = 10.0
 """A carrier that has not said by then what call this is has none."""
-CLOSE_S: Final = 2.0
-"""How long it may take to answer a close; then the connection is dropped."""
 
 _BURST_S: Final = 2.0
 """Of messages may come at once: a network that was held up brings them all together."""
@@ -83,7 +79,7 @@ class PhoneDoor:
             await _accept(scope, send)
             code = await self._serve(leg, access, scope)
         if not socket.disconnected:
-            await _close(send, socket, code)
+            await close(send, socket, code)
 
     async def _serve(self, leg: Leg, access: Access, scope: Scope) -> int:
         """The code that the connection is to be closed with."""
@@ -192,11 +188,3 @@ async def _accept(scope: Scope, send: Send) -> None:
     if offered:
         accept["subprotocol"] = offered[0]
     await send(accept)
-
-
-async def _close(send: Send, socket: CallSocket, code: int) -> None:
-    try:
-        async with asyncio.timeout(CLOSE_S):
-            await send({"type": "websocket.close", "code": code})
-    except TimeoutError:
-        socket.abort()

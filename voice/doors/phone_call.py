@@ -7,7 +7,7 @@ import itertools
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 from uuid import uuid4
 
 import soxr
@@ -18,6 +18,7 @@ from pipelines.conversation.call import Call, open_call
 from pipelines.conversation.dialogue import AgentItem, CallerItem, ToolCallItem
 from pipelines.conversation.events import ReplyAudio, ReplyFinished, ReplyText, StopReason
 from voice.admission import Caller
+from voice.doors.connection import first_of
 from voice.doors.handshake import write_refusal
 from voice.doors.phone_keypad import typed_words
 from voice.doors.phone_leg import Leg
@@ -224,7 +225,9 @@ async def _talk(
             door.open(call, rate)
             with house.knows(call):
                 door.greet(config.greeting, by_model=config.model_greets)
-                await _first_of(leg, door.over)
+                await first_of(leg.wait_ended(), door.over.wait())
+                if leg.ended.done():
+                    leg.ended.result()  # raises the bug that has ended it
                 await leg.play_out(loop.time() + config.drain_s)
     logger.log(leg.log_level, "%s is over: %s", name, _reason(leg))
 
@@ -241,19 +244,6 @@ async def _turn_away(house: House, leg: Leg, tenant: str, reason: str) -> None:
     leg.finish()
     drain_s = tone.duration_ms / 1000 + house.config.phone.drain_s
     await leg.play_out(asyncio.get_running_loop().time() + drain_s)
-
-
-async def _first_of(leg: Leg, over: asyncio.Event) -> None:
-    """Until either side has had enough. Raises the bug that has ended the leg."""
-    ours = asyncio.ensure_future(over.wait())
-    either: list[asyncio.Future[Any]] = [leg.ended, ours]
-    try:
-        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        if leg.ended.done():
-            leg.ended.result()
-    finally:
-        ours.cancel()
-        await asyncio.gather(ours, return_exceptions=True)
 
 
 def _tell(leg: Leg, started: LegStarted, name: str) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 from uuid import uuid4
 
 from starlette.datastructures import Headers
@@ -16,6 +16,7 @@ from starlette.datastructures import Headers
 from engines.ports import Sighted
 from pipelines.conversation.call import Call, open_call
 from voice.admission import Caller
+from voice.doors.connection import CLOSE_S, Receive, Send, close, first_of
 from voice.doors.handshake import (
     Scope,
     asks_for_recording,
@@ -41,13 +42,7 @@ from voice.wire.realtime_server import ConversationCreatedEvent, SessionCreatedE
 
 logger = logging.getLogger(__name__)
 
-Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-
 SUBPROTOCOL: Final = "realtime"
-CLOSE_S: Final = 2.0
-"""How long a client may take to answer a close; then the connection is dropped."""
-
 _BURST_S: Final = 4.0
 """So much of what a client may send it may send at once: a minute and more of its speech."""
 
@@ -105,7 +100,7 @@ class RealtimeDoor:
         if code == _TOO_SLOW:
             socket.abort()
         elif not socket.disconnected:
-            await _close(send, socket, code)
+            await close(send, socket, code)
 
     async def _talk(
         self, caller: Caller, scope: Scope, receive: Receive, socket: CallSocket
@@ -142,7 +137,7 @@ class RealtimeDoor:
                 listener = RealtimeListener(call, teller, base, new_id, asides, sees_images=sees)
                 pace = house.config.server.messages_per_s
                 with house.knows(call), _connected(socket, call, listener, outbox, pace):
-                    await _first_of(receive(), hung_up.wait())  # messages take the short cut
+                    await first_of(receive(), hung_up.wait())  # messages take the short cut
                     if hung_up.is_set():
                         await outbox.wait_empty(CLOSE_S)
 
@@ -199,26 +194,7 @@ async def _refuse(answer: Answer, scope: Scope, receive: Receive, send: Send) ->
     socket = CallSocket.of(scope)
     await _accept(scope, send)
     socket.write_text(answer.event())
-    await _close(send, socket, _TRY_AGAIN)
-
-
-async def _first_of(*things: Awaitable[object]) -> None:
-    """Wait for one of them, and no longer for the others."""
-    tasks = [asyncio.ensure_future(thing) for thing in things]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def _close(send: Send, socket: CallSocket, code: int) -> None:
-    try:
-        async with asyncio.timeout(CLOSE_S):
-            await send({"type": "websocket.close", "code": code})
-    except TimeoutError:
-        socket.abort()
+    await close(send, socket, _TRY_AGAIN)
 
 
 def _id_source() -> Callable[[str], str]:

@@ -587,7 +587,7 @@ async def test_a_bug_while_the_transport_gets_room_closes_the_call(
 async def test_a_client_that_does_not_take_its_close_is_dropped(
     serve: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("voice.doors.realtime.CLOSE_S", 0.01)
+    monkeypatch.setattr("voice.doors.connection.CLOSE_S", 0.01)
     server = await serve()
     async with server.call() as client:
         (connection,) = server.connections
