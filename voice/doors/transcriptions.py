@@ -10,31 +10,33 @@ import logging
 from typing import Final
 
 from pipelines.media.threads import decoded
-from pipelines.transcription.captions import Utterance, srt, vtt
+from pipelines.transcription.captions import Utterance
 from pipelines.transcription.chunks import ChunkSettings
 from pipelines.transcription.hearing import Wanted, transcribe
 from voice.doors.companions import EVENTS, Companion, Job, while_there
 from voice.doors.uploads import Form, read_form
 from voice.house import House
+from voice.transcribing.formats import body
 from voice.wire.audio_api import (
     TextDelta,
     TranscriptionForm,
-    json_answer,
     segment_event,
     sse,
     text_done,
     text_of,
-    to_json,
     transcription_form,
-    verbose_answer,
 )
 
 logger = logging.getLogger(__name__)
 
 PATH: Final = "/v1/audio/transcriptions"
 
-_JSON: Final = "application/json"
-_PLAIN: Final = "text/plain; charset=utf-8"
+_TYPES: Final = {
+    "text": "text/plain; charset=utf-8",
+    "srt": "application/x-subrip; charset=utf-8",
+    "vtt": "text/vtt; charset=utf-8",
+}
+"""Of the formats that are not JSON."""
 
 
 def transcriptions(house: House) -> Companion:
@@ -106,22 +108,5 @@ async def _finish(
         await job.out.piece(sse(text_done(heard, duration_ms)), EVENTS)
         await job.out.finish()
         return
-    await job.out.whole(*_answer(asked, heard, duration_ms))
-
-
-def _answer(
-    asked: TranscriptionForm, heard: list[Utterance], duration_ms: int
-) -> tuple[bytes, str]:
-    """The body and its type."""
-    spoken = [each for utterance in heard for each in utterance.spoken]
-    match asked.response_format:
-        case "text":
-            return f"{text_of(heard)}\n".encode(), _PLAIN
-        case "srt":
-            return srt(spoken).encode(), "application/x-subrip; charset=utf-8"
-        case "vtt":
-            return vtt(spoken).encode(), "text/vtt; charset=utf-8"
-        case "verbose_json":
-            return to_json(verbose_answer(heard, duration_ms, asked)), _JSON
-        case _:
-            return to_json(json_answer(heard, duration_ms)), _JSON
+    kind = _TYPES.get(asked.response_format, "application/json")
+    await job.out.whole(body(asked, heard, duration_ms), kind)

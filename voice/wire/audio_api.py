@@ -276,14 +276,17 @@ def suspicion_of(heard: Iterable[Utterance]) -> str:
     return ", ".join(dict.fromkeys(reasons))
 
 
-def json_answer(heard: Sequence[Utterance], duration_ms: int) -> TranscriptionJson:
+def json_answer(
+    heard: Sequence[Utterance], duration_ms: int, form: TranscriptionForm
+) -> TranscriptionJson:
     """``json`` of all that was heard. Languages are in the order of how often they were."""
     counted = Counter(each.language for each in heard if each.language)
     return TranscriptionJson(
         text_of(heard),
         Duration(duration_ms / 1000),
         [SpokenLanguage(code) for code, _ in counted.most_common()] or UNSET,
-        suspicion=suspicion_of(heard),
+        timed_words(heard) if "word" in form.timestamp_granularities else UNSET,
+        suspicion_of(heard),
     )
 
 

@@ -217,7 +217,7 @@ def test_a_form_without_a_model() -> None:
 
 
 def test_json() -> None:
-    answer = json.loads(to_json(json_answer(HEARD, 4_000)))
+    answer = json.loads(to_json(json_answer(HEARD, 4_000, form())))
     assert answer == {
         "text": "Hello there. Bye.",
         "usage": {"type": "duration", "seconds": 4.0},
@@ -225,7 +225,7 @@ def test_json() -> None:
         "suspicion": "noise, loop",
     }
     sdk.Transcription.model_validate(answer)
-    assert "languages" not in json.loads(to_json(json_answer([], 4_000)))
+    assert "languages" not in json.loads(to_json(json_answer([], 4_000, form())))
 
 
 def test_verbose_json() -> None:

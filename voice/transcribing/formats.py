@@ -1,0 +1,83 @@
+"""What was heard, in the formats that transcripts have, and how they come to be files.
+
+A file has its own name only once it is whole: until then it has another, and a transcript that is
+asked for in several formats is there in all of them or in none.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from pipelines.transcription.captions import Utterance, srt, vtt
+from voice.wire.audio_api import TranscriptionForm, json_answer, text_of, to_json, verbose_answer
+
+SUFFIXES: Final[Mapping[str, str]] = {
+    "text": ".txt",
+    "json": ".json",
+    "verbose_json": ".verbose.json",
+    "srt": ".srt",
+    "vtt": ".vtt",
+}
+"""What a file of each format is called."""
+
+_PART: Final = ".part"
+
+
+def body(asked: TranscriptionForm, heard: Sequence[Utterance], duration_ms: int) -> bytes:
+    """All that was heard of ``duration_ms``, in the format that is asked for."""
+    spoken = [each for utterance in heard for each in utterance.spoken]
+    match asked.response_format:
+        case "text":
+            return f"{text_of(heard)}\n".encode()
+        case "srt":
+            return srt(spoken).encode()
+        case "vtt":
+            return vtt(spoken).encode()
+        case "verbose_json":
+            return to_json(verbose_answer(heard, duration_ms, asked))
+        case _:
+            return to_json(json_answer(heard, duration_ms, asked))
+
+
+def for_people(asked: TranscriptionForm, heard: Sequence[Utterance], duration_ms: int) -> bytes:
+    """The same, laid out to be read: an hour in one line is none."""
+    if asked.response_format == "text":
+        return "".join(f"{each.text}\n" for each in heard if each.text).encode()
+    data = body(asked, heard, duration_ms)
+    return msgspec.json.format(data, indent=1) + b"\n" if "json" in asked.response_format else data
+
+
+def write_whole(bodies: Mapping[Path, bytes]) -> None:
+    """Write these files, all or none, over what is there. Raises OSError, which names the file
+    that could not be written."""
+    with ExitStack() as parts:
+        for path, data in bodies.items():
+            part = _part(path)
+            parts.callback(part.unlink, missing_ok=True)
+            try:
+                if path.is_dir():
+                    raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+                _write(part, data)
+            except OSError as error:
+                raise OSError(error.errno, error.strerror, str(path)) from error
+        for path in bodies:
+            _part(path).replace(path)
+
+
+def _part(path: Path) -> Path:
+    return path.with_name(f".{path.name}{_PART}")
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
