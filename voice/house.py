@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from engines.ports import Measured
 from pipelines.conversation.call import Call
@@ -25,6 +25,9 @@ from voice.rates import Rates, Sparing
 from voice.reception import Reception
 from voice.records import Records
 from voice.traces import Traces
+
+if TYPE_CHECKING:
+    from voice.doors.phone_call import PhoneCall
 
 _TELL_EVERY_S: Final = 60.0
 """Of one tenant's calls, refused for one reason, so often at most: a client that calls again at
@@ -52,6 +55,8 @@ class House:
     traces: Traces = field(init=False)
     rates: Rates = field(init=False)
     client_secrets: ClientSecrets = field(default_factory=ClientSecrets)
+    phone_calls: dict[tuple[str, str], PhoneCall] = field(default_factory=dict)
+    """By tenant and name, the carrier's and ours: those that a client may join."""
     refusals: Sparing = field(default_factory=lambda: Sparing(_TELL_EVERY_S))
     _voice: Measured | None = field(init=False)
     _voice_slots: int = field(default=0, init=False)

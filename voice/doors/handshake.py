@@ -35,6 +35,11 @@ def asks_for_recording(scope: Scope) -> bool:
     return query_of(scope).get("record") == ["1"]
 
 
+def call_to_join(scope: Scope) -> str:
+    """``?call_id=NAME``: of a call that is there already; empty for a call of one's own."""
+    return query_of(scope).get("call_id", [""])[0]
+
+
 def reads_only_events(scope: Scope) -> bool:
     """``?busy=event``: a browser shows no page what its handshake was answered."""
     return query_of(scope).get("busy") == ["event"]
@@ -119,7 +124,7 @@ def turn_away(house: House, scope: Scope) -> bytes | None:
     """The whole HTTP answer to a handshake that becomes no call and need not wait to know it; None
     for any other. Said before a WebSocket is made of the connection, it costs the calls that are in
     a third of what it would later."""
-    if scope["path"] != PATH or reads_only_events(scope):
+    if scope["path"] != PATH or reads_only_events(scope) or call_to_join(scope):
         return None
     caller = judge(house, scope)
     if isinstance(caller, Answer):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 from uuid import uuid4
@@ -20,6 +21,7 @@ from pipelines.conversation.events import ReplyAudio, ReplyFinished, ReplyText, 
 from voice.admission import Caller
 from voice.doors.connection import first_of
 from voice.doors.handshake import write_refusal
+from voice.doors.phone_company import Company
 from voice.doors.phone_keypad import typed_words
 from voice.doors.phone_leg import Leg
 from voice.doors.ration import RationedLlm
@@ -27,6 +29,7 @@ from voice.house import House
 from voice.reception import CallerGoneError, RefusedError
 from voice.tones import busy_tone, failure_tone
 from voice.wire.phone import LegStarted
+from voice.wire.realtime_session import Session
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +42,9 @@ RUNG: Final = "[the caller has just been put through]"
 
 class PhoneCall:
     """Tells a leg what its call says, and the call what the leg hears; implements
-    ``pipelines.conversation.ports.Door`` and ``voice.doors.phone_leg.Ear``."""
+    ``pipelines.conversation.ports.Door`` and ``voice.doors.phone_leg.Ear``. ``over``: the agent
+    hangs up; ``ended``: nothing is left of the call. ``session``: what a client that has joined it
+    has made of it."""
 
     def __init__(
         self,
@@ -51,9 +56,12 @@ class PhoneCall:
     ) -> None:
         self.call: Call | None = None
         self.over = asyncio.Event()
+        self.ended = asyncio.Event()
+        self.company = Company(self)
+        self.session: Session | None = None
+        self.ration = ration
         self._leg = leg
         self._new_id = new_id
-        self._ration = ration
         self._digits_interrupt = digits_interrupt
         self._epoch = 0
         self._rate = 0
@@ -96,18 +104,23 @@ class PhoneCall:
             self._fitted = soxr.ResampleStream(pcm.rate, rate, 1, dtype="int16", quality="MQ")
         return Pcm(self._fitted.resample_chunk(pcm.samples), rate)
 
-    def pressed(self) -> None:
-        if self.call is not None and self._digits_interrupt:
-            self.call.cancel_reply(sounding=True)
+    def pressed(self, digit: str) -> None:
+        self.company.key_pressed(digit)
+        self._hush()
 
     def typed(self, digits: str) -> None:
-        self.pressed()  # a reply that has begun since the last key answers something else
+        self._hush()  # a reply that has begun since the last key answers something else
         self._say(typed_words(digits))
+
+    def _hush(self) -> None:
+        if self.call is not None and self._digits_interrupt:
+            self.call.cancel_reply(sounding=True)
 
     def _say(self, text: str) -> None:
         """Answered like a message that is typed."""
         if self.call is not None:
-            self.call.dialogue.append(CallerItem(self._new_id(), text))
+            item = CallerItem(self._new_id(), text)
+            self.company.item_added(item, self.call.dialogue.append(item))
             self.call.request_reply()
 
     # --- what the call says -------------------------------------------------------------
@@ -115,7 +128,7 @@ class PhoneCall:
     def reply_started(self, epoch: int) -> None:
         if epoch != self._epoch:  # what goes on was counted before
             self._epoch = epoch
-            self._ration.begin_reply()
+            self.ration.begin_reply()
 
     def reply_began_item(self, item: AgentItem, previous_id: str | None) -> None:  # noqa: ARG002
         self._leg.begin(self._epoch, item)
@@ -215,7 +228,7 @@ async def _talk(
         async with open_call(
             replace(house.engines, llm=ration),
             settings,
-            door,
+            door.company,
             rate=rate,
             new_id=new_id,
             call_id=name,
@@ -223,13 +236,27 @@ async def _talk(
             recorder=kept.recorder,
         ) as call:
             door.open(call, rate)
-            with house.knows(call):
+            with house.knows(call), _listed(house, door, caller.tenant, (name, started.call)):
                 door.greet(config.greeting, by_model=config.model_greets)
                 await first_of(leg.wait_ended(), door.over.wait())
                 if leg.ended.done():
                     leg.ended.result()  # raises the bug that has ended it
                 await leg.play_out(loop.time() + config.drain_s)
     logger.log(leg.log_level, "%s is over: %s", name, _reason(leg))
+
+
+@contextmanager
+def _listed(house: House, door: PhoneCall, tenant: str, names: Iterable[str]) -> Iterator[None]:
+    """Clients of this tenant's may join the call for as long as the context lasts."""
+    keys = [(tenant, name) for name in names if name]
+    house.phone_calls |= dict.fromkeys(keys, door)
+    try:
+        yield
+    finally:
+        for key in keys:
+            if house.phone_calls.get(key) is door:  # a carrier may give a name twice
+                del house.phone_calls[key]
+        door.ended.set()
 
 
 async def _turn_away(house: House, leg: Leg, tenant: str, reason: str) -> None:

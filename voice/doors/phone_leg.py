@@ -61,8 +61,8 @@ class Ear(Protocol):
     def heard(self, pcm: Pcm) -> None:
         """More audio."""
 
-    def pressed(self) -> None:
-        """A key."""
+    def pressed(self, digit: str) -> None:
+        """A key: one of 0-9, *, #, A-D."""
 
     def typed(self, digits: str) -> None:
         """All that was typed at a time."""
@@ -196,7 +196,7 @@ class Leg:
     def _press(self, digit: str) -> None:
         self._keypad.press(digit, self._now())
         if self.ear is not None:
-            self.ear.pressed()
+            self.ear.pressed(digit)
         self.pump()
 
     def _played(self, name: str) -> None:

@@ -5,21 +5,20 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final
 from uuid import uuid4
 
 from starlette.datastructures import Headers
 
 from engines.ports import Sighted
-from pipelines.conversation.call import Call, open_call
+from pipelines.conversation.call import open_call
 from voice.admission import Caller
 from voice.doors.connection import CLOSE_S, Receive, Send, close, first_of
 from voice.doors.handshake import (
     Scope,
     asks_for_recording,
+    call_to_join,
     counted,
     judge,
     query_of,
@@ -28,26 +27,20 @@ from voice.doors.handshake import (
 from voice.doors.outbox import Outbox, SlowClientError
 from voice.doors.ration import RationedLlm
 from voice.doors.realtime_asides import open_asides
+from voice.doors.realtime_line import accept, connected
 from voice.doors.realtime_listener import RealtimeListener
 from voice.doors.realtime_settings import call_settings, first_session
+from voice.doors.realtime_sideband import join
 from voice.doors.realtime_teller import RealtimeTeller
 from voice.doors.refusals import Answer, answer_to
 from voice.doors.voicing import rate_of
 from voice.house import House
-from voice.rates import Bucket
 from voice.reception import CallerGoneError, RefusedError
 from voice.socket import CallSocket
 from voice.wire.realtime_objects import RealtimeConversation
 from voice.wire.realtime_server import ConversationCreatedEvent, SessionCreatedEvent
 
 logger = logging.getLogger(__name__)
-
-SUBPROTOCOL: Final = "realtime"
-_BURST_S: Final = 4.0
-"""So much of what a client may send it may send at once: a minute and more of its speech."""
-
-_LARGE_BYTES: Final = 16 * 1024
-"""What is longer takes as long to read as two messages, or more."""
 
 _BUG, _TOO_SLOW, _TRY_AGAIN = 1011, 1008, 1013
 
@@ -61,7 +54,10 @@ class RealtimeDoor:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()  # the handshake, which is in the scope
         judged = judge(self._house, scope)
-        if isinstance(judged, Caller):
+        call_id = call_to_join(scope)
+        if isinstance(judged, Caller) and call_id:
+            answer = await join(self._house, judged, call_id, scope, receive, send)
+        elif isinstance(judged, Caller):
             answer = await self._admit(judged, scope, receive, send)
         else:
             answer = judged
@@ -78,7 +74,7 @@ class RealtimeDoor:
             async with house.reception.admit(caller, CallSocket.of(scope), receive):
                 if sessions is not None:
                     sessions.spend(1, asyncio.get_running_loop().time())
-                await _accept(scope, send)
+                await accept(scope, send)
                 await self._serve(caller, scope, receive, send)
         except RefusedError as refused:
             return counted(house, answer_to(refused.refusal, house.room().most), caller.tenant)
@@ -136,54 +132,10 @@ class RealtimeDoor:
                 sees = isinstance(house.engines.llm, Sighted) and house.engines.llm.sees_images
                 listener = RealtimeListener(call, teller, base, new_id, asides, sees_images=sees)
                 pace = house.config.server.messages_per_s
-                with house.knows(call), _connected(socket, call, listener, outbox, pace):
+                with house.knows(call), connected(socket, call.crash, listener, outbox, pace):
                     await first_of(receive(), hung_up.wait())  # messages take the short cut
                     if hung_up.is_set():
                         await outbox.wait_empty(CLOSE_S)
-
-
-@contextmanager
-def _connected(
-    socket: CallSocket,
-    call: Call,
-    listener: RealtimeListener,
-    outbox: Outbox,
-    messages_per_s: float,
-) -> Iterator[None]:
-    """Messages go straight from the parser to the call, and what waits goes straight out. Both
-    run between other calls' work: what they raise must reach this call, and no other. A client
-    that sends more than anyone speaks waits, so that others need not."""
-    bucket, now = Bucket(_BURST_S * messages_per_s, messages_per_s), socket.loop.time
-
-    def spend(cost: float = 1.0) -> None:
-        if wait_s := bucket.spend(cost, now()):
-            socket.hold(wait_s)
-
-    def take(message: bytes) -> None:
-        spend(1 + len(message) / _LARGE_BYTES)
-        try:
-            listener.take(message)
-        except Exception as bug:  # noqa: BLE001 - handed to the call, which raises it
-            call.crash(bug)
-
-    def flush() -> None:
-        try:
-            outbox.flush()
-        except Exception as bug:  # noqa: BLE001 - handed to the call, which raises it
-            call.crash(bug)
-
-    socket.on_message, socket.on_writable, socket.on_frame = take, flush, spend
-    try:
-        yield
-    finally:
-        socket.on_message = socket.on_writable = socket.on_frame = None
-
-
-async def _accept(scope: Scope, send: Send) -> None:
-    accept: dict[str, Any] = {"type": "websocket.accept"}
-    if SUBPROTOCOL in scope["subprotocols"]:
-        accept["subprotocol"] = SUBPROTOCOL
-    await send(accept)
 
 
 async def _refuse(answer: Answer, scope: Scope, receive: Receive, send: Send) -> None:
@@ -192,7 +144,7 @@ async def _refuse(answer: Answer, scope: Scope, receive: Receive, send: Send) ->
         await answer.response()(scope, receive, send)
         return
     socket = CallSocket.of(scope)
-    await _accept(scope, send)
+    await accept(scope, send)
     socket.write_text(answer.event())
     await close(send, socket, _TRY_AGAIN)
 

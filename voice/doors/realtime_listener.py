@@ -45,7 +45,6 @@ from voice.wire.realtime_server import (
     ConversationItemRetrieved,
     ConversationItemTruncatedEvent,
     InputAudioBufferClearedEvent,
-    SessionUpdatedEvent,
 )
 from voice.wire.realtime_session import RealtimeSession, merge
 
@@ -54,7 +53,8 @@ LEAST_COMMIT_MS: Final = 100
 
 
 class RealtimeListener:
-    """One client's requests. Every refusal is an ``error`` event, and the call goes on."""
+    """One client's requests. Every refusal is an ``error`` event, and the call goes on.
+    ``by_phone``: somebody else is the caller."""
 
     def __init__(
         self,
@@ -65,6 +65,7 @@ class RealtimeListener:
         asides: Asides,
         *,
         sees_images: bool = False,
+        by_phone: bool = False,
     ) -> None:
         self._call = call
         self._asides = asides
@@ -74,6 +75,7 @@ class RealtimeListener:
         self._format = teller.session.audio.input.format
         self._overflowed = False
         self._sees_images = sees_images
+        self._by_phone = by_phone
 
     def _from_wire(self, item: RealtimeItem, path: str) -> Item:
         new_id = partial(self._new_id, "item")
@@ -97,15 +99,17 @@ class RealtimeListener:
     def _update_session(self, event: SessionUpdateEvent) -> None:
         session = merge(self._teller.session, event.session)
         settings = call_settings(session, self._base)
-        self._teller.session, self._teller.settings = session, settings
-        self._format = session.audio.input.format
-        self._call.set_rate(rate_of(self._format))
+        if not self._by_phone:  # whose audio is what its wire makes it
+            self._format = session.audio.input.format
+            self._call.set_rate(rate_of(self._format))
         self._call.configure(settings)
-        self._teller.tell(SessionUpdatedEvent(session=session))
+        self._teller.take_session(session, settings)
 
     # --- the caller's audio -------------------------------------------------------------
 
     def _append_audio(self, event: InputAudioBufferAppendEvent) -> None:
+        if self._by_phone:
+            raise WireError("invalid_value", "The caller of this call speaks by phone.", "type")
         try:
             self._call.hear(decode_audio(event.audio, self._format))
         except ValueError as error:

@@ -28,6 +28,7 @@ from voice.wire.realtime_server import (
     InputAudioTranscriptionDeltaEvent,
     InputAudioTranscriptionFailedEvent,
     ServerEvent,
+    SessionUpdatedEvent,
 )
 from voice.wire.realtime_session import RealtimeSession, Session
 
@@ -79,6 +80,11 @@ class RealtimeTeller:
     def response_id(self) -> str | None:
         """The response that is under way."""
         return self._response.id if self._response is not None else None
+
+    def take_session(self, session: Session, settings: CallSettings) -> None:
+        """The call goes by this session from now on."""
+        self.session, self.settings = session, settings
+        self.tell(SessionUpdatedEvent(session=session))
 
     # --- the caller's turns -------------------------------------------------------------
 

@@ -22,8 +22,8 @@ class Ear:
     def heard(self, pcm: Pcm) -> None:
         self.told.append(pcm.duration_ms)
 
-    def pressed(self) -> None:
-        self.told.append("pressed")
+    def pressed(self, digit: str) -> None:
+        self.told.append(f"pressed {digit}")
 
     def typed(self, digits: str) -> None:
         self.told.append((digits, now_ms()))
@@ -140,9 +140,9 @@ async def test_keys_stand_beside_the_audio() -> None:
     leg.take("digit 3")
     leg.take("digit #")
     assert leg.ear.told == [
-        *("pressed", "pressed", 20.0),
+        *("pressed 1", "pressed 2", 20.0),
         ("12", pytest.approx(began + 2_000, abs=1.5)),
-        *("pressed", "pressed"),
+        *("pressed 3", "pressed #"),
         ("3#", now_ms()),
     ]
     leg.close()
