@@ -24,10 +24,10 @@ _LARGE_BYTES: Final = 16 * 1024
 
 async def accept(scope: Scope, send: Send) -> None:
     """Take the handshake, with the subprotocol where it was offered."""
-    accept: dict[str, Any] = {"type": "websocket.accept"}
+    message: dict[str, Any] = {"type": "websocket.accept"}
     if SUBPROTOCOL in scope["subprotocols"]:
-        accept["subprotocol"] = SUBPROTOCOL
-    await send(accept)
+        message["subprotocol"] = SUBPROTOCOL
+    await send(message)
 
 
 @contextmanager
