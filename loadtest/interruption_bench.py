@@ -51,6 +51,7 @@ Kind: TypeAlias = Literal["speech", "backchannel", "cough", "echo", "both"]
 RATE: Final = 24_000
 FRAME_MS: Final = 20
 FRAME: Final = RATE * FRAME_MS // 1000
+AFTER_S: Final = (1.5, 6.0)
 WATCHED_MS: Final = 2_500
 """So long after the sound began nothing more comes of it."""
 
@@ -72,10 +73,12 @@ STORY: Final = BEGIN + (
 
 @dataclass(slots=True)
 class Trial:
-    """One sound. Times are loop seconds; ``began`` is that of the caller's first sound."""
+    """One sound, so long after the agent has begun to speak. Times are loop seconds; ``began`` is
+    that of the caller's first sound."""
 
     kind: Kind
     what: str
+    after_s: float = 0.0
     began: float = 0.0
     silent_at: float | None = None
     resumed: bool = False
@@ -214,7 +217,8 @@ def plan(options: argparse.Namespace, sounds: dict[Kind, list[tuple[str, Samples
                 made = sounds["speech" if kind == "both" else kind]
                 what, samples = made[number % len(made)]
             echo = ECHOES[number % len(ECHOES)] if kind in ("echo", "both") else None
-            trials.append((Trial(kind, f"{what} {echo or ''}".strip()), samples, echo))
+            trial = Trial(kind, f"{what} {echo or ''}".strip(), draw.uniform(*AFTER_S))
+            trials.append((trial, samples, echo))
     draw.shuffle(trials)
     return trials
 
@@ -257,7 +261,7 @@ async def attempt(
         await line.until(wanted=True)
         line.trial = trial
         if trial.kind != "echo":
-            await asyncio.sleep(1.5 + 0.1 * (len(trial.what) % 10))
+            await asyncio.sleep(trial.after_s)
         trial.began = loop.time()  # of the frame that is sent next
         line.program = samples
         await asyncio.sleep(WATCHED_MS / 1000 * (3 if trial.kind == "echo" else 1))

@@ -8,6 +8,7 @@ goes on.
 from __future__ import annotations
 
 import math
+from collections import deque
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Annotated
@@ -44,6 +45,10 @@ of an echo's at least 5."""
 
 ECHO_ONSET_MS = 128
 """The echo guard needs this much of an echo to know it for one."""
+
+SURE_ECHOES = 2
+"""A path that the guard has just found takes one window of a caller over headphones for echo now
+and then, and is given up in the next: one such window says nothing yet."""
 
 ECHOING = 2_000 // WINDOW_MS
 ECHO_CAUTION_MS = 64
@@ -102,7 +107,7 @@ class Endpointer:
         self.speaking = False
         self.was_echo = False
         """What sounded like speech until now was the beginning of an echo."""
-        self._echo_at: int | None = None
+        self._echoes: deque[int] = deque(maxlen=SURE_ECHOES)
         self._suspect = self._echoed = 0
         self._paused = False
         self._loud = 0
@@ -135,8 +140,7 @@ class Endpointer:
 
     def lasts(self, milliseconds: int) -> bool:
         """The caller has been speaking for so long, or longer where echo makes it doubtful."""
-        echoes = self._echo_at is not None and self.position - self._echo_at < ECHOING
-        needed_ms = milliseconds + (ECHO_CAUTION_MS if echoes else 0)
+        needed_ms = milliseconds + (ECHO_CAUTION_MS if self._echoes_of_late else 0)
         return self.run_ms > needed_ms - WINDOW_MS // 2
 
     @property
@@ -165,11 +169,13 @@ class Endpointer:
         of it that is the agent's own voice: beyond MOST_ECHO it is nobody's."""
         self.position += 1
         is_echo, suspect = echo > MOST_ECHO, probability >= self.settings.threshold
-        self.was_echo = is_echo and 0 < self.run_ms <= ECHO_ONSET_MS
         self._suspect += suspect
         self._echoed += suspect and is_echo
         if is_echo:
-            probability, self._echo_at = 0.0, self.position
+            probability = 0.0
+            self._echoes.append(self.position)
+        begun = 0 < self.run_ms <= ECHO_ONSET_MS
+        self.was_echo = is_echo and begun and self._echoes_of_late
         self._loudest_db = max(self._loudest_db, level_db)
         if level_db > self._loudest_db - SOUND_DB:
             self._sound_at = self.position
@@ -193,6 +199,10 @@ class Endpointer:
         self._quiet_since = self._waiting = None
         self._free_from = self.position
         self._loudest_db = -math.inf
+
+    @property
+    def _echoes_of_late(self) -> bool:
+        return len(self._echoes) == SURE_ECHOES and self.position - self._echoes[0] < ECHOING
 
     def _measure_run(self, probability: float, level_db: float) -> None:
         if not self._run and probability >= self.settings.threshold:

@@ -134,6 +134,7 @@ def test_a_client_that_commits_a_short_sound_has_a_turn() -> None:
 def test_the_beginning_of_an_echo_is_nobody_either_but_a_word_before_one_is() -> None:
     caller = listening()
     assert caller.speaks(3) == [OpenTurn(1, 0)]
+    assert caller.happens(WindowHeard(0.99, echo=1.0)) == []
     assert caller.happens(WindowHeard(0.99, echo=1.0)) == [DiscardTurn(1)]
     caller = listening()
     caller.speaks(5)
