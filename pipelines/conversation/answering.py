@@ -59,7 +59,7 @@ class Answering:
         self._reply: _Reply | None = None
         self._epochs = 0
         self._owed = self._requested = False
-        self._tools_out = self._asked_after = self._leaving = False
+        self._tools_out = self._asked_after = self._leaving = self._sorry = False
         self._stirred_at: int | None = None
 
     # --- what can be asked ----------------------------------------------------------------
@@ -108,8 +108,8 @@ class Answering:
         if self._reply is not None and self._reply.epoch == epoch:
             self._reply.sounded = True
 
-    def ended(self, epoch: int, heard_at: int) -> None:
-        """The reply has no more to say."""
+    def ended(self, epoch: int, heard_at: int, *, failed: bool = False) -> None:
+        """The reply has no more to say; ``failed``: it had."""
         if self._reply is None or self._reply.epoch != epoch:
             return
         if self._reply.state is _State.HELD:  # it has failed
@@ -117,6 +117,7 @@ class Answering:
         else:
             self._reply.heard_at = heard_at
             self.stir(heard_at)
+            self._sorry |= failed and self.settings.apologise and not self._reply.line
 
     def called_tools(self, epoch: int) -> None:
         """Results are to come from elsewhere."""
@@ -129,10 +130,15 @@ class Answering:
         """The call was not idle at this time."""
         self._stirred_at = max(now, self._stirred_at or now)
 
+    def misheard(self, now: int) -> None:
+        """There may have been words, which nobody will ever know."""
+        self.stir(now)
+        self._sorry |= self.settings.apologise and self.settings.create_response
+
     def request(self) -> None:
         """The client asks for a reply."""
         self._requested = True
-        self._tools_out = self._asked_after = False
+        self._tools_out = self._asked_after = self._sorry = False
 
     def cancel(self, now: int, sounding: bool = False) -> None:
         """The client wants the reply stopped, also if it is merely ``sounding`` still; what is owed
@@ -158,7 +164,7 @@ class Answering:
     def take_words(self, now: int) -> None:
         """The caller has said something: nothing else matters any more."""
         self.stir(now)
-        self._asked_after = self._leaving = self._tools_out = False
+        self._asked_after = self._leaving = self._tools_out = self._sorry = False
         if self._reply is not None and self._reply.state is _State.PAUSED:
             self._stop(self._reply, "turn_detected")
 
@@ -217,6 +223,8 @@ class Answering:
             return None
         if self._leaving:
             return self._stirred_at, None
+        if self._sorry:
+            return self._stirred_at, "sorry"
         settings, asked = self.settings, self._asked_after
         waits: list[tuple[int | None, Line]] = [
             (settings.filler_ms if self._tools_out else None, "one_moment"),
@@ -235,6 +243,7 @@ class Answering:
             self._leaving, self._stirred_at = False, None
             self._do(HangUp())
             return
+        self._sorry = False
         self._tools_out = self._tools_out and line != "one_moment"
         self._asked_after = self._asked_after or line == "still_there"
         self._leaving = line == "farewell"

@@ -124,12 +124,13 @@ class ReplySounded:
 
 @dataclass(frozen=True, slots=True)
 class ReplyEnded:
-    """The reply has said all it had to say, or has failed; its listener has heard it ``lead_ms``
-    from now. Of one that is held this is told at once where it has failed, else when it is
-    released: its end is held with the rest."""
+    """The reply has said all it had to say, or has ``failed``; its listener has heard it
+    ``lead_ms`` from now. Of one that is held this is told at once where it has failed, else when it
+    is released: its end is held with the rest."""
 
     epoch: int
     lead_ms: int = 0
+    failed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +281,7 @@ class StartReply:
     epoch: int
 
 
-Line: TypeAlias = Literal["still_there", "one_moment", "farewell"]
+Line: TypeAlias = Literal["still_there", "one_moment", "farewell", "sorry"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -335,7 +335,7 @@ class TurnMachine:
 
     def _fail(self, turn: Turn, reason: str, now: int) -> None:
         self._waiting.remove(turn)
-        self._answering.stir(now)  # nobody knows that there were no words
+        self._answering.misheard(now)  # nobody knows that there were no words
         self._do(FailTranscript(turn.number, reason))
 
     def _take_of(self, take: int) -> Turn | None:
@@ -392,7 +392,7 @@ _ON_EVENT: dict[type[Any], Callable[[TurnMachine, Any, int], None]] = {
     ReplyRequested: lambda machine, _, __: machine._answering.request(),
     ReplySounded: lambda machine, event, _: machine._answering.sounded(event.epoch),
     ReplyEnded: lambda machine, event, now: machine._answering.ended(
-        event.epoch, now + event.lead_ms
+        event.epoch, now + event.lead_ms, failed=event.failed
     ),
     ToolsCalled: lambda machine, event, _: machine._answering.called_tools(event.epoch),
     HangUpRequested: lambda machine, _, now: machine._answering.leave(now),

@@ -39,9 +39,9 @@ class Engines:
 @dataclass(frozen=True, slots=True)
 class CallSettings:
     """How one call behaves; its door may change it at any time. ``words``: what a reply says where
-    no model is to be asked. ``own_tools`` are those of the
-    server's own that the model may use: see ``own_tools``. ``context_tokens``: what the model may
-    be given to read, tools included, before the beginning of the call is summed up.
+    no model is to be asked; ``apology``, where a reply has failed, if it is not the line for it.
+    ``own_tools`` are those of the server's own that the model may use: see ``own_tools``.
+    ``context_tokens``: what the model may be given to read, tools included, before the beginning of the call is summed up.
     ``short_tokens``: the longest reply while the house is strained. ``context``: what a reply is
     to answer in place of the dialogue."""
 
@@ -62,6 +62,7 @@ class CallSettings:
     language: str | None = None
     asr_prompt: str = ""
     words: str = ""
+    apology: str = ""
 
 
 class Door(Protocol):

@@ -29,7 +29,8 @@ class TurnSettings:
     ``idle_ms`` after the last words, the caller's or the agent's, the caller is asked whether they
     are there, after ``hang_up_ms`` more the call ends; None for never. Sounds without words do not
     count. Only where turns are detected is it known that nobody speaks. A tool that takes
-    ``filler_ms`` is bridged with a word.
+    ``filler_ms`` is bridged with a word. ``apologise``: where a reply fails, or the caller's words
+    are lost, the caller is told so; telephones always do.
     """
 
     detect: bool = True
@@ -47,6 +48,7 @@ class TurnSettings:
     idle_ms: Annotated[int, Meta(ge=1)] | None = None
     hang_up_ms: Annotated[int, Meta(ge=1)] | None = None
     filler_ms: Annotated[int, Meta(ge=200)] | None = 2_000
+    apologise: bool = False
 
     def under(self, strain: Strain) -> TurnSettings:
         """The same, without what is left off at this step."""

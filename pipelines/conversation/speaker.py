@@ -85,7 +85,7 @@ class Speaker:
         self._item: AgentItem | None = None
         self._settings = CallSettings()
         self._paused = self._sounded = self._said = False
-        self._did_own = self._called_out = self._asked_again = False
+        self._did_own = self._called_out = self._asked_again = self._recites = False
         self._recent: deque[str] = deque(maxlen=_RECENT_PHRASES)
 
     def read_ahead(self, settings: CallSettings) -> None:
@@ -110,7 +110,9 @@ class Speaker:
     def say(self, epoch: int, settings: CallSettings, line: Line) -> None:
         """Say something that needs no model."""
         self._door.reply_started(epoch)
-        self._begin(epoch, settings, Recital(line_in(settings.language, line)))
+        words = (line == "sorry" and settings.apology) or line_in(settings.language, line)
+        self._begin(epoch, settings, Recital(words))
+        self._recites = True
 
     def release(self, epoch: int) -> None:
         """Let out what was prepared, and all that follows."""
@@ -221,7 +223,7 @@ class Speaker:
             chat = briefly(chat, settings.language, settings.short_tokens)
         self._item, self._settings = None, settings
         self._paused = self._sounded = self._said = False
-        self._did_own = self._called_out = False
+        self._did_own = self._called_out = self._recites = False
         self._playback.begin(epoch, held=bool(heard))
         plan = ReplyPlan(
             epoch, chat, settings.voice, settings.speed, settings.spoken, settings.language
@@ -317,6 +319,8 @@ class Speaker:
         if item is not None:
             item.status = "incomplete" if output.code else "completed"
         self._door.reply_finished(output, item)
+        if output.code and self._recites:
+            self._door.speechless()
         if (
             self._settings.turns.profile
             and item is not None
@@ -324,7 +328,8 @@ class Speaker:
         ):
             self._happen(ProfileChosen("digits", once=True))
         self._ask_again()
-        self._happen(ReplyEnded(output.epoch, round(self._playback.lead_ms(self._now()))))
+        lead_ms = round(self._playback.lead_ms(self._now()))
+        self._happen(ReplyEnded(output.epoch, lead_ms, failed=bool(output.code)))
         self._maintain_memory()
 
 

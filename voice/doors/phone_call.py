@@ -18,6 +18,7 @@ from engines.vad.ears import BacklogError
 from pipelines.conversation.call import Call, open_call
 from pipelines.conversation.dialogue import AgentItem, CallerItem, ToolCallItem
 from pipelines.conversation.events import ReplyAudio, ReplyFinished, ReplyText, StopReason
+from pipelines.conversation.ports import CallSettings
 from voice.admission import Caller
 from voice.doors.connection import first_of
 from voice.doors.handshake import write_refusal
@@ -209,7 +210,7 @@ async def _talk(
     house: House, leg: Leg, caller: Caller, headers: Mapping[str, str], *, record: bool
 ) -> None:
     started, config = leg.started.result(), house.config.phone
-    settings = replace(house.call_settings, own_tools=house.config.agent.tools)
+    settings = _settings(house)
     rate = heard_rate(started.rate)
     name, numbers = f"phone_{uuid4().hex[:12]}", itertools.count(1)
     loop = asyncio.get_running_loop()
@@ -271,6 +272,17 @@ async def _turn_away(house: House, leg: Leg, tenant: str, reason: str) -> None:
     leg.finish()
     drain_s = tone.duration_ms / 1000 + house.config.phone.drain_s
     await leg.play_out(asyncio.get_running_loop().time() + drain_s)
+
+
+def _settings(house: House) -> CallSettings:
+    """How calls by phone behave: who cannot be shown that something is wrong is told so."""
+    settings = house.call_settings
+    return replace(
+        settings,
+        own_tools=house.config.agent.tools,
+        turns=replace(settings.turns, apologise=True),
+        apology=house.config.phone.apology,
+    )
 
 
 def _tell(leg: Leg, started: LegStarted, name: str) -> None:

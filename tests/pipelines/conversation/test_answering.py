@@ -275,3 +275,77 @@ def test_a_client_that_asks_for_a_reply_shows_that_somebody_is_there() -> None:
     agent.ended(2, heard_at=7_000)
     assert commands == [SayLine(1, "still_there"), StartReply(2)]
     assert agent.deadline() == 12_000
+
+
+# --- failures -------------------------------------------------------------------------------
+
+
+def apologising() -> tuple[Answering, list[Command]]:
+    return answering(TurnSettings(apologise=True))
+
+
+def test_a_reply_that_fails_is_apologised_for_once_what_was_said_is_heard() -> None:
+    agent, commands = apologising()
+    agent.owe()
+    go_on(agent)
+    agent.ended(1, heard_at=500, failed=True)
+    go_on(agent, 499)
+    assert agent.deadline() == 500
+    assert commands == [StartReply(1)]
+    go_on(agent, 500)
+    assert commands[1:] == [SayLine(2, "sorry")]
+    agent.ended(2, heard_at=900)
+    go_on(agent, 60_000)
+    assert commands[2:] == []
+
+
+def test_an_apology_that_fails_is_not_apologised_for() -> None:
+    agent, commands = apologising()
+    agent.owe()
+    go_on(agent)
+    for epoch in (1, 2):
+        agent.ended(epoch, heard_at=0, failed=True)
+        go_on(agent)
+    assert commands == [StartReply(1), SayLine(2, "sorry")]
+
+
+def test_who_speaks_or_asks_meanwhile_is_answered_in_its_place() -> None:
+    for_words, commands = apologising()
+    for_words.owe()
+    go_on(for_words)
+    for_words.ended(1, heard_at=0, failed=True)
+    go_on(for_words, quiet=False)
+    for_words.take_words(10)
+    for_words.owe()
+    go_on(for_words, 20)
+    for_words.ended(2, heard_at=30)
+    go_on(for_words, 30)
+    assert commands == [StartReply(1), StartReply(2)]
+    for_client, commands = apologising()
+    for_client.misheard(0)
+    for_client.request()
+    go_on(for_client)
+    for_client.ended(1, heard_at=0)
+    go_on(for_client)
+    assert commands == [StartReply(1)]
+
+
+def test_words_that_are_lost_are_apologised_for_where_they_would_have_been_answered() -> None:
+    agent, commands = apologising()
+    agent.misheard(100)
+    go_on(agent, 100)
+    assert commands == [SayLine(1, "sorry")]
+    mute, commands = answering(TurnSettings(apologise=True, create_response=False))
+    mute.misheard(100)
+    go_on(mute, 100)
+    assert commands == []
+
+
+def test_nobody_apologises_unless_told_to() -> None:
+    agent, commands = answering()
+    agent.owe()
+    go_on(agent)
+    agent.ended(1, heard_at=0, failed=True)
+    agent.misheard(0)
+    go_on(agent)
+    assert commands == [StartReply(1)]

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from typing import Any
 
+import numpy as np
 import pytest
 
 from engines.scripted import (
@@ -17,6 +18,7 @@ from engines.scripted import (
 )
 from engines.scripted import ScriptedTts as Voice
 from pipelines.conversation.dialogue import AgentItem, CallerItem
+from pipelines.conversation.lines import LINES
 from tests.voice.doors.phoning import Phone, PlainCodec, PlainLine, Watched, now_ms
 from voice.admission import Caller
 from voice.doors.phone_call import RUNG
@@ -207,6 +209,96 @@ async def test_keys_while_the_caller_speaks_neither_end_nor_hold_the_turn(vad: A
     assert phone.asr.requests[0].pcm.duration_ms > 700
 
 
+# --- failures -------------------------------------------------------------------------------
+
+SORRY = "Sorry, something went wrong. Please say that again."
+
+
+@pytest.mark.parametrize("code", ["failed", "unavailable", "timeout"])
+async def test_a_model_that_fails_is_apologised_for_and_the_call_goes_on(
+    vad: Any, code: str
+) -> None:
+    phone = Phone(vad)
+    phone.llm.engine = ScriptedLlm(LlmOptions(fail_code=code))
+    async with phone.call(phone.leg()) as caller:
+        await caller.take_turn()
+        await caller.wait(1_500)
+        [_, said] = caller.dialogue
+        assert (said.text, said.heard_text) == (SORRY, SORRY)
+        phone.llm.engine = ScriptedLlm()
+        await caller.take_turn()
+        await caller.wait(4_000)
+        assert caller.dialogue[-1].heard_text == TEXT
+
+
+async def test_a_model_that_fails_in_the_middle_is_apologised_for_behind_what_it_said(
+    vad: Any,
+) -> None:
+    phone = Phone(vad, ["agent.language=de"])
+    most = len(tokens_of(TEXT)) - 2
+    failing = LlmOptions(item_delay_ms=50, fail_after=most, fail_code="failed")
+    phone.llm.engine = ScriptedLlm(failing)
+    async with phone.call(phone.leg()) as caller:
+        await caller.take_turn()
+        await caller.wait(6_000)
+        said, apology = [item for item in caller.dialogue if isinstance(item, AgentItem)]
+    assert said.heard_text == said.text
+    assert TEXT.startswith(said.text.strip())
+    assert apology.heard_text == LINES["de"]["sorry"]
+    assert [gap for gap in gaps(caller.line) if gap > 1e-3] == []
+
+
+async def test_the_apology_is_what_the_settings_say(vad: Any) -> None:
+    phone = Phone(vad, ["phone.apology=One moment, I was distracted."])
+    phone.llm.engine = ScriptedLlm(LlmOptions(fail_code="failed"))
+    async with phone.call(phone.leg()) as caller:
+        caller.leg.take("digit #")
+        await caller.wait(1_500)
+        assert caller.dialogue[-1].heard_text == "One moment, I was distracted."
+
+
+@pytest.mark.parametrize("greeting", ["", "Good morning."])
+async def test_a_voice_that_fails_is_a_tone_and_the_call_goes_on(vad: Any, greeting: str) -> None:
+    phone = Phone(vad, [f"phone.greeting={greeting}"])
+    phone.tts.engine = Voice(TtsOptions(fail_code="failed"))
+    async with phone.call(phone.leg()) as caller:
+        if not greeting:
+            await caller.take_turn()
+        await caller.wait(1_500)
+        assert caller.line.sent_ms == 1_000  # two tries, one tone, and a frame's rest
+        heard = np.frombuffer(b"".join(frame for _, frame in caller.line.audio), np.int16)
+        assert np.abs(heard.astype(int)).max() > 2_000
+        phone.tts.engine = Voice()
+        await caller.take_turn()
+        await caller.wait(4_000)
+        assert caller.dialogue[-1].heard_text == TEXT
+        assert caller.line.sent_ms == pytest.approx(4_000, abs=20)
+
+
+async def test_words_that_nobody_could_make_out_are_apologised_for(vad: Any) -> None:
+    phone = Phone(vad)
+    phone.asr.engine = ScriptedAsr(AsrOptions(fail_code="failed"))
+    async with phone.call(phone.leg()) as caller:
+        await caller.take_turn()
+        await caller.wait(1_500)
+        assert caller.dialogue[-1].heard_text == SORRY
+    assert phone.llm.requests == []
+
+
+async def test_who_speaks_over_an_apology_is_answered(vad: Any) -> None:
+    phone = Phone(vad, [f"phone.apology={TEXT}"])
+    phone.llm.engine = ScriptedLlm(LlmOptions(fail_code="failed"))
+    async with phone.call(phone.leg()) as caller:
+        await caller.take_turn()
+        phone.llm.engine = ScriptedLlm()
+        await caller.wait(100)
+        await caller.take_turn()
+        await caller.wait(3_500)
+        apology, answer = [item for item in caller.dialogue if isinstance(item, AgentItem)]
+    assert apology.status == "incomplete"
+    assert answer.heard_text == TEXT
+
+
 # --- the end --------------------------------------------------------------------------------
 
 
@@ -318,7 +410,7 @@ async def test_a_tenant_begins_no_more_calls_than_its_allowance(vad: Any) -> Non
             await asyncio.wait([second.serving])
             assert second.line.sent_ms == 4_000
         assert phone.house.calls == 1
-    assert said == pytest.approx(3_000, abs=20)
+    assert said == pytest.approx(3_000 + len(SORRY.split()) * 1_000 / 12, abs=40)
 
 
 async def test_phones_have_a_share_of_their_own(vad: Any) -> None:
