@@ -41,9 +41,9 @@ class CallSettings:
     """How one call behaves; its door may change it at any time. ``words``: what a reply says where
     no model is to be asked; ``apology``, where a reply has failed, if it is not the line for it.
     ``own_tools`` are those of the server's own that the model may use: see ``own_tools``.
-    ``context_tokens``: what the model may be given to read, tools included, before the beginning of the call is summed up.
-    ``short_tokens``: the longest reply while the house is strained. ``context``: what a reply is
-    to answer in place of the dialogue."""
+    ``context_tokens``: what the model may be given to read, tools included, before the beginning of
+    the call is summed up. ``short_tokens``: the longest reply while the house is strained.
+    ``context``: what a reply is to answer in place of the dialogue."""
 
     turns: TurnSettings = field(default_factory=TurnSettings)
     instructions: str = ""
