@@ -363,7 +363,8 @@ class Load:
     ``speaking``: streams that its next batch waits for; ``batch``: rows of the last one, which
     took ``step_ms``. ``queued``: items that wait; the oldest of those that a caller waits for has
     waited ``oldest_ms`` (files and what is read ahead may wait for long). ``batches``: what they
-    were like since the start, where there are any.
+    were like since the start, where there are any. ``tokens``: of speech, made since the start by
+    a voice that makes such.
     """
 
     slots: int = 0
@@ -374,6 +375,7 @@ class Load:
     queued: int = 0
     oldest_ms: float = 0.0
     batches: Tally | None = None
+    tokens: int = 0
 
 
 @runtime_checkable
@@ -407,6 +409,10 @@ class Vad(Protocol):
 
     def close(self, slot: int) -> None:
         """Give the slot back."""
+        ...
+
+    def twin(self) -> Vad:
+        """Another with the same weights and slots of its own, for use in another thread."""
         ...
 
     def step(self, slots: SlotArray, windows: FloatArray) -> FloatArray:

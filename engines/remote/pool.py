@@ -141,6 +141,7 @@ class EnginePool:
             queued=sum(load.queued for load in loads),
             oldest_ms=max((load.oldest_ms for load in loads), default=0.0),
             batches=Tally.of_all(load.batches for load in loads),
+            tokens=sum(load.tokens for load in loads),
         )
 
     @property

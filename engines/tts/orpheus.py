@@ -118,7 +118,7 @@ class Orpheus:
         self._source = source
         self._load = load
         self._parts: Parts | None = None
-        self._busy = 0
+        self._busy = self._tokens = 0
 
     async def warm_up(self) -> None:
         """Load, and speak once. Raises EngineError where a part is missing or does not fit."""
@@ -138,7 +138,7 @@ class Orpheus:
     def load(self) -> Load:
         """Requests that are open, and what the audio decoder is doing."""
         decoding = Load() if self._parts is None else self._parts.codec.load()
-        return replace(decoding, slots=self._options.slots, busy=self._busy)
+        return replace(decoding, slots=self._options.slots, busy=self._busy, tokens=self._tokens)
 
     def open(self, request: SpeechRequest) -> AbstractAsyncContextManager[AsyncIterator[Pcm]]:
         """Speak, from now on: some 85 ms an item, none where nothing can be spoken.
@@ -162,7 +162,12 @@ class Orpheus:
         spoken = self._pieces(request, parts.encode)
         buffer = SpeechBuffer(RATE, options.ahead_ms / 1000.0)
         speech = Speech(
-            self._source, parts.codec, buffer, retries=options.retries, watched=options.watch
+            self._source,
+            parts.codec,
+            buffer,
+            retries=options.retries,
+            watched=options.watch,
+            made=self._count,
         )
         self._busy += 1
         making = asyncio.get_running_loop().create_task(speech.speak(spoken))
@@ -174,6 +179,9 @@ class Orpheus:
                 await asyncio.wait([making])
             finally:  # whoever leaves may be cancelled once more, and the slot was lost for good
                 self._busy -= 1
+
+    def _count(self, tokens: int) -> None:
+        self._tokens += tokens
 
     def _pieces(self, request: SpeechRequest, encode: Encode) -> list[Piece]:
         options = self._options

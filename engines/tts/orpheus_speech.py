@@ -50,7 +50,7 @@ class Piece:
 
 class Speech:
     """Speaks pieces into a buffer. ``retries``: how often a piece may be made again; ``watched``:
-    whether faults are looked for at all."""
+    whether faults are looked for at all; ``made`` is told of tokens as they come."""
 
     def __init__(
         self,
@@ -60,12 +60,14 @@ class Speech:
         *,
         retries: int,
         watched: bool,
+        made: Callable[[int], None],
     ) -> None:
         self._source = source
         self._codec = codec
         self._buffer = buffer
         self._retries = retries
         self._watched = watched
+        self._made = made
 
     async def speak(self, pieces: Sequence[Piece]) -> None:
         """Until all is in the buffer, or an error is, for its reader."""
@@ -132,6 +134,7 @@ class Speech:
             async with self._source.open(leg) as chunks:
                 async for chunk in chunks:
                     left -= len(chunk)
+                    self._made(len(chunk))
                     for frame in parser.feed(chunk):
                         made += ids_of(frame)
                         yield frame

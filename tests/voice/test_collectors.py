@@ -41,6 +41,14 @@ def test_what_engines_are_doing_is_asked_at_each_scrape(metrics: Metrics) -> Non
     assert value(metrics, "engine_slots", engine="asr") is None
 
 
+def test_tokens_of_speech_are_counted_where_there_are_any(metrics: Metrics) -> None:
+    tts = Busy(Load())
+    metrics.watch_engines({"tts": tts})
+    assert value(metrics, "tts_tokens_total") is None
+    tts.now = Load(tokens=820)
+    assert value(metrics, "tts_tokens_total") == 820
+
+
 class Broken:
     """An engine of somebody's that cannot say what it is doing after all."""
 

@@ -10,7 +10,7 @@ import pytest
 from engines.models import ModelStore
 from engines.ports import EngineError, Load, Priority, SpeechRequest
 from engines.tts.orpheus import Options, Orpheus, Parts, create
-from engines.tts.orpheus_tokens import FRAME_SAMPLES
+from engines.tts.orpheus_tokens import FRAME_SAMPLES, FRAME_TOKENS
 from loadtest import tiny_orpheus
 
 SENTENCE = "The weather is very fine today, is it not, my friend?"
@@ -124,9 +124,11 @@ async def test_all_slots_taken_is_unavailable_until_one_is_free(tokens, codec, h
         assert caught.value.code == "unavailable"
         assert (load.slots, load.busy) == (2, 2)
         await first.__aexit__(None, None, None)
-        assert engine.load() == Load(slots=2, busy=0, speaking=0, batch=3, step_ms=1.5)
+        made = engine.load().tokens
+        assert engine.load() == Load(slots=2, batch=3, step_ms=1.5, tokens=made)
         tokens.goes_on(FRAMES)
         assert len(await speech_of(engine)) == 40 * FRAME_SAMPLES
+        assert engine.load().tokens == made + 40 * FRAME_TOKENS
 
 
 async def test_leaving_while_a_frame_is_decoded_frees_everything_at_once(tokens, codec):

@@ -54,7 +54,10 @@ async def until(condition):
 class Speaking:
     def __init__(self, tokens, codec, pieces, *, ahead_s=60.0, retries=2, watched=True):
         self.buffer = SpeechBuffer(24_000, ahead_s)
-        speech = Speech(tokens, codec, self.buffer, retries=retries, watched=watched)
+        self.made = list[int]()
+        speech = Speech(
+            tokens, codec, self.buffer, retries=retries, watched=watched, made=self.made.append
+        )
         self.task = asyncio.ensure_future(speech.speak(pieces))
 
     async def rest(self):
@@ -64,8 +67,10 @@ class Speaking:
 async def test_every_frame_is_heard_once_and_in_order(tokens, codec, heard):
     frames = speech(40)
     tokens.script = by_seed(frames)
-    samples = await Speaking(tokens, codec, [piece()]).rest()
+    speaking = Speaking(tokens, codec, [piece()])
+    samples = await speaking.rest()
     assert len(samples) == 40 * FRAME_SAMPLES
+    assert sum(speaking.made) == 7 * 40
     assert heard(samples) == firsts(frames)
     assert (tokens.open_now, codec.open_now) == (0, 0)
 
