@@ -17,16 +17,19 @@ from voice.admission import DEFAULT_TENANT
 class PhoneSettings:
     """``greeting``: what is said first, nothing if it is empty; ``model_greets``: the model says it
     instead. ``apology``: what is said where a reply fails, if it is not a sentence of ours in the
-    caller's language. Digits are all there ``digits_quiet_ms`` after the last, or with ``#``.
-    Whoever hangs up, after ``drain_s`` the line is closed. ``send_ahead``: carriers that play what
-    they get in their own time are given all at once. A carrier whose secret is known must prove that it is that
-    carrier, and its calls are ``tenant``'s; ``url`` is what such proofs are made for, where a proxy
-    hides it: ``wss://voice.example``. AudioSocket knows no proof: it is listened for at
-    ``audiosocket_host`` if it has a port, and taken from these addresses and networks alone."""
+    caller's language. ``tell_caller``: the model is told the numbers of the call, and what the
+    carrier was told to pass on. Digits are all there ``digits_quiet_ms`` after the last, or with
+    ``#``. Whoever hangs up, after ``drain_s`` the line is closed. ``send_ahead``: carriers that
+    play what they get in their own time are given all at once. A carrier whose secret is known must
+    prove that it is that carrier, and its calls are ``tenant``'s; ``url`` is what such proofs are
+    made for, where a proxy hides it: ``wss://voice.example``. AudioSocket knows no proof: it is
+    listened for at ``audiosocket_host`` if it has a port, and taken from these addresses and
+    networks alone."""
 
     greeting: str = "Hello! How can I help you?"
     model_greets: bool = False
     apology: str = ""
+    tell_caller: bool = True
     digits_interrupt: bool = True
     digits_quiet_ms: Annotated[int, Meta(ge=100, le=30_000)] = 2_000
     drain_s: Annotated[float, Meta(ge=0, le=60)] = 5.0

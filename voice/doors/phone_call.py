@@ -23,6 +23,7 @@ from voice.admission import Caller
 from voice.doors.connection import first_of
 from voice.doors.handshake import write_refusal
 from voice.doors.phone_company import Company
+from voice.doors.phone_facts import facts_of
 from voice.doors.phone_keypad import typed_words
 from voice.doors.phone_leg import Leg
 from voice.doors.ration import RationedLlm
@@ -210,7 +211,7 @@ async def _talk(
     house: House, leg: Leg, caller: Caller, headers: Mapping[str, str], *, record: bool
 ) -> None:
     started, config = leg.started.result(), house.config.phone
-    settings = _settings(house)
+    settings = _settings(house, started)
     rate = heard_rate(started.rate)
     name, numbers = f"phone_{uuid4().hex[:12]}", itertools.count(1)
     loop = asyncio.get_running_loop()
@@ -274,11 +275,13 @@ async def _turn_away(house: House, leg: Leg, tenant: str, reason: str) -> None:
     await leg.play_out(asyncio.get_running_loop().time() + drain_s)
 
 
-def _settings(house: House) -> CallSettings:
-    """How calls by phone behave: who cannot be shown that something is wrong is told so."""
+def _settings(house: House, started: LegStarted) -> CallSettings:
+    """How this call behaves: who cannot be shown that something is wrong is told so."""
     settings = house.call_settings
+    facts = facts_of(started) if house.config.phone.tell_caller else ""
     return replace(
         settings,
+        instructions="\n\n".join(filter(None, (settings.instructions, facts))),
         own_tools=house.config.agent.tools,
         turns=replace(settings.turns, apologise=True),
         apology=house.config.phone.apology,

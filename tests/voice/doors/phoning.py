@@ -39,7 +39,8 @@ def now_ms() -> float:
 
 
 class PlainCodec:
-    """``take`` reads "mark NAME", "digit X", "audio MS LEVEL", "start", "stop", "bad", "bug"."""
+    """``take`` reads "mark NAME", "digit X", "audio MS LEVEL", "start NAME=VALUE...", "stop",
+    "bad", "bug"."""
 
     name = "plain"
     rate = RATE
@@ -64,11 +65,8 @@ class PlainCodec:
         word, _, rest = message.partition(" ")
         match word:
             case "start":
-                return (
-                    LegStarted(
-                        "call", self._heard_rate, parameters=dict.fromkeys(rest.split(), "1")
-                    ),
-                )
+                told = dict(word.split("=") for word in rest.split())
+                return (LegStarted("call", self._heard_rate, told.get("from", ""), "", told),)
             case "audio":
                 ms, level = map(int, rest.split())
                 rate = self._heard_rate

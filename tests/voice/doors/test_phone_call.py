@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -458,6 +459,32 @@ async def test_nothing_of_the_caller_is_logged(vad: Any, caplog: Any) -> None:
     assert "4 9 2 9" not in caplog.text
     assert "4929" not in caplog.text
     assert "has come in over plain" in caplog.text
+
+
+def all_of(folder: Path) -> bytes:
+    return b"".join(file.read_bytes() for file in folder.rglob("*") if file.is_file())
+
+
+@pytest.mark.parametrize("tell", [True, False])
+async def test_the_model_is_told_who_calls_unless_it_shall_not(
+    vad: Any, caplog: Any, tell: bool, tmp_path: Path
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    phone = Phone(vad, [f"phone.tell_caller={tell}", f"journal.dir={tmp_path}"])
+    async with phone.call(phone.leg(), "start from=+15550100 customer=4711") as caller:
+        caller.leg.take("digit #")
+        await caller.wait(1_000)
+    phone.house.records.close()
+    [asked] = phone.llm.requests
+    instructions = str(asked.messages[0].content)
+    assert instructions.startswith(phone.house.config.agent.instructions)
+    assert ('"caller":"+15550100"' in instructions) is tell
+    assert ('"customer":"4711"' in instructions) is tell
+    written = all_of(tmp_path)
+    assert b"keypad" in written
+    for secret in ("+15550100", "15550100", "4711"):
+        assert secret not in caplog.text
+        assert secret.encode() not in written
 
 
 async def test_a_rate_that_no_ear_converts_is_heard_all_the_same(vad: Any) -> None:
