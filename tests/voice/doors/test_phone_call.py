@@ -481,7 +481,7 @@ async def test_the_model_is_told_who_calls_unless_it_shall_not(
     assert ('"caller":"+15550100"' in instructions) is tell
     assert ('"customer":"4711"' in instructions) is tell
     written = all_of(tmp_path)
-    assert b"keypad" in written
+    assert b'"settings"' in written
     for secret in ("+15550100", "15550100", "4711"):
         assert secret not in caplog.text
         assert secret.encode() not in written
