@@ -219,4 +219,5 @@ class Model:
         shares = (mask / mask.sum(1, keepdims=True)).astype(np.float32)[:, np.newaxis]
         vectors: FloatArray = self._session.run(None, {IDS: ids, MASK: mask, SHARES: shares})[0]
         vectors = vectors[:, 0]
-        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        return vectors

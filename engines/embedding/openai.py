@@ -108,7 +108,11 @@ class OpenAiEmbedder:
         yield Embeddings(vectors, self._options.model, sum(tokens for _, tokens in parts))
 
     async def _part(self, texts: Sequence[str]) -> tuple[FloatArray, int]:
-        body = {"model": self._options.model, "input": texts, "encoding_format": "base64"}
+        body: dict[str, object] = {
+            "model": self._options.model,
+            "input": texts,
+            "encoding_format": "base64",
+        }
         if self._options.dimensions is not None:
             body["dimensions"] = self._options.dimensions
         request = self._client.build_request(
