@@ -243,12 +243,13 @@ def tell_start(command: str) -> None:
     console.print(f"starting: {command} …", style="dim", markup=False, soft_wrap=True)
 
 
-def make_run(options: Options, title: str) -> Run:
-    """Make a run, and show how it goes: live where a person looks on, else a line now and then."""
+def make_run(options: Options, title: str, hopeless: Callable[[Run], str] = lambda _run: "") -> Run:
+    """Make a run, and show how it goes: live where a person looks on, else a line now and then.
+    It is given up once ``hopeless`` says why."""
     console = Console(stderr=True)
     live = Live(title)
     if not console.is_terminal:
-        return asyncio.run(run(options, _Lines(live, console)))
+        return asyncio.run(run(options, _Lines(live, console), hopeless))
     with Screen(live, console=console, auto_refresh=False, transient=True) as screen:
 
         def look(made: Run) -> None:
@@ -256,7 +257,7 @@ def make_run(options: Options, title: str) -> Run:
             screen.refresh()
 
         screen.refresh()
-        return asyncio.run(run(options, look))
+        return asyncio.run(run(options, look, hopeless))
 
 
 class _Lines:

@@ -259,9 +259,9 @@ async def attempt(
             line.echo_db, line.echo_ms = echo
         await call.send(ResponseCreateEvent())
         await line.until(wanted=True)
-        line.trial = trial
         if trial.kind != "echo":
             await asyncio.sleep(trial.after_s)
+        line.trial = trial
         trial.began = loop.time()  # of the frame that is sent next
         line.program = samples
         await asyncio.sleep(WATCHED_MS / 1000 * (3 if trial.kind == "echo" else 1))

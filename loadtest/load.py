@@ -72,7 +72,8 @@ class Options(Struct, frozen=True, kw_only=True):
 
 class Run(Struct, kw_only=True):
     """What came of it, as it goes on and at its end. ``before`` and ``after``: the server's
-    metrics when measuring began and when it ended; ``first``: when the first caller came."""
+    metrics when measuring began and when it ended; ``first``: when the first caller came.
+    ``given_up``: why it was ended before its time."""
 
     options: Options
     began: datetime
@@ -85,6 +86,7 @@ class Run(Struct, kw_only=True):
     progress: dict[int, Progress] = field(default_factory=dict)
     troubles: list[str] = field(default_factory=list)
     interrupted: bool = False
+    given_up: str = ""
     elapsed_s: float = 0.0
 
     def measured(self) -> list[TurnRecord]:
@@ -121,14 +123,17 @@ def arrivals(options: Options) -> list[Arrival]:
     return made
 
 
-async def run(options: Options, look: Callable[[Run], None]) -> Run:
-    """Make the run; ``look`` is called once a second. A key that interrupts it ends it
-    early, and what there is by then is given. Raises LoadError."""
+async def run(
+    options: Options, look: Callable[[Run], None], hopeless: Callable[[Run], str] = lambda _run: ""
+) -> Run:
+    """Make the run; ``look`` is called once a second, and ``hopeless``, which may say why it need
+    not go on. A key that interrupts it ends it early, and what there is by then is given. Raises
+    LoadError."""
     made = Run(options=options, began=datetime.now(UTC))
     crowd = _Processes(options, made)
     try:
         await crowd.open()
-        await _watched(options, made, crowd, look)
+        await _watched(made, crowd, look, hopeless)
     except asyncio.CancelledError:
         task = asyncio.current_task()
         if task is None or not crowd.began:
@@ -142,8 +147,9 @@ async def run(options: Options, look: Callable[[Run], None]) -> Run:
 
 
 async def _watched(
-    options: Options, made: Run, crowd: _Processes, look: Callable[[Run], None]
+    made: Run, crowd: _Processes, look: Callable[[Run], None], hopeless: Callable[[Run], str]
 ) -> None:
+    options = made.options
     watch = Watch(address_of(options.url).http, options.pid, options.api_key)
     start = time.monotonic() + _LEAD_S
     crowd.begin(start)
@@ -157,7 +163,10 @@ async def _watched(
         if at_s <= options.ramp_s + options.seconds:
             made.after = watch.metrics or made.after
         look(made)
+        made.given_up = hopeless(made)
         empty_since = _since(empty_since, at_s, made)
+        if made.given_up:
+            return
         if watch.gone:
             made.troubles.append(f"the server's process ended {at_s:.0f} s after the beginning")
             return

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 import msgspec
 from msgspec import Struct, field
@@ -104,6 +105,20 @@ def report(
     )
 
 
+_GROWING: Final[Mapping[str, Callable[[Run], float]]] = {
+    "underruns": lambda run: sum(turn.underruns for turn in run.measured()),
+    "refused": lambda run: sum(call.end == "refused" for call in run.calls),
+    "lost": lambda run: sum(call.end == "lost" for call in run.calls),
+}
+
+
+def broken_for_good(limits: Sequence[Limit], run: Run) -> str:
+    """The limit that a run has broken whatever comes: what is counted does not grow less."""
+    bounds = [limit for limit in limits if limit.figure in _GROWING and not limit.least]
+    counted = [(limit, _GROWING[limit.figure](run)) for limit in bounds]
+    return next((f"{limit} is broken" for limit, n in counted if n > limit.value), "")
+
+
 def _unmeasured(figures: Figures) -> list[str]:
     """What nobody happened to do: a limit on it is neither kept nor broken."""
     return [] if figures.counts["barge_ins"] else ["barge_in"]
@@ -183,6 +198,7 @@ def _notes(run: Run, figures: Figures, *, scripted: bool) -> list[str]:
             run.interrupted,
             f"interrupted after {run.elapsed_s:.0f} s: figures are of what was by then",
         ),
+        (bool(run.given_up), f"given up after {run.elapsed_s:.0f} s: {run.given_up}"),
         (
             cost > OWN_CPU_MS,
             f"the callers take {cost:g} ms of CPU a session-second, more than {OWN_CPU_MS:g}:"

@@ -31,7 +31,7 @@ from loadtest.command import (
 )
 from loadtest.figures import known_names
 from loadtest.house import house, most_calls_setting
-from loadtest.report import Report, report
+from loadtest.report import Report, broken_for_good, report
 from loadtest.slo import check_names, limits
 from loadtest.table import callers as in_words
 
@@ -90,11 +90,12 @@ def _attempt(
 ) -> Report:
     """One run, against a server of its own where none is named."""
     seconds = parsed.confirm if confirming else parsed.seconds
+    wanted, title = limits(parsed.slo), "confirming" if confirming else "trying"
     with house(wanted_server(parsed, most_calls=callers)) as server:
         options = options_of(parsed, server, speech, callers, seconds)
         return report(
-            make_run(options, f"{'confirming' if confirming else 'trying'} {in_words(callers)}"),
-            limits(parsed.slo),
+            make_run(options, f"{title} {in_words(callers)}", partial(broken_for_good, wanted)),
+            wanted,
             command=command_line(),
             server=server.described,
             scripted=server.scripted,

@@ -126,7 +126,7 @@ def test_keys_are_left_out_of_the_command(monkeypatch):
 
 
 def test_progress_is_printed_where_nothing_can_be_drawn(monkeypatch, capsys):
-    async def run(_options, look):
+    async def run(_options, look, _hopeless):
         made = made_run()
         look(made)
         return made

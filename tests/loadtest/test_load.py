@@ -77,6 +77,17 @@ async def test_a_run_that_is_interrupted_keeps_what_it_has(tmp_path):
     assert made.turns
 
 
+async def test_a_run_that_is_given_up_says_why_and_ends_early(tmp_path):
+    async with pretended() as server:
+        wanted = options(server.url, speech_folder(tmp_path, 0.3), seconds=600.0)
+        async with asyncio.timeout(20):
+            made = await run(
+                wanted, lambda _made: None, lambda made: "no use" if made.turns else ""
+            )
+    assert made.given_up == "no use"
+    assert not made.interrupted
+
+
 async def test_a_run_that_is_interrupted_before_it_begins_leaves_nothing(tmp_path, monkeypatch):
     import loadtest.load as module
 

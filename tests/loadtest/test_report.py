@@ -3,7 +3,7 @@ import pytest
 
 from loadtest.load import Options
 from loadtest.records import Progress
-from loadtest.report import report
+from loadtest.report import broken_for_good, report
 from loadtest.slo import limits
 from tests.loadtest.calling import call, made_report, made_run, turn
 
@@ -88,6 +88,19 @@ def test_trouble_and_interruption_are_told():
     assert made.invalid_because == ["the server's process ended"]
     assert made.interrupted
     assert any(note.startswith("interrupted after 10 s") for note in made.notes)
+
+
+def test_what_is_counted_may_break_a_limit_before_the_end():
+    wanted = limits(["none", "underruns<=1", "lost<=0", "ttfs.p95<=1"])
+    run = made_run(turns=[turn(underruns=1)])
+    assert broken_for_good(wanted, run) == ""
+    run.turns.append(turn(underruns=1))
+    assert broken_for_good(wanted, run) == "underruns<=1 is broken"
+    run = made_run(turns=[], calls=[call(end="lost")])
+    run.given_up = broken_for_good(wanted, run)
+    assert run.given_up == "lost<=0 is broken"
+    made = report(run, wanted, command="", server="")
+    assert any(note.startswith("given up after") for note in made.notes)
 
 
 def test_keys_are_not_told():
