@@ -161,6 +161,13 @@ def _complete_engine(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=engine_cli.run)
 
 
+def _complete_transcribe(parser: argparse.ArgumentParser) -> None:
+    from voice import transcribe_cli
+
+    transcribe_cli.add_arguments(parser)
+    parser.set_defaults(run=transcribe_cli.run)
+
+
 def _complete_replay(parser: argparse.ArgumentParser) -> None:
     from voice import replay_cli
 
@@ -182,6 +189,13 @@ def _complete_capacity(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=capacity_cli.run)
 
 
+def _complete_say(parser: argparse.ArgumentParser) -> None:
+    from voice import say_cli
+
+    say_cli.add_arguments(parser)
+    parser.set_defaults(run=say_cli.run)
+
+
 def _models_dir() -> Path | None:
     """Where the environment says that models are kept, as it does to a server."""
     from voice.config import load
@@ -197,6 +211,8 @@ def _tell(line: str) -> None:
 _COMMANDS: Final[dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]]] = {
     "serve": ("take calls", _complete_serve),
     "talk": ("call a server with recordings", _complete_talk),
+    "transcribe": ("write down what is said in recordings", _complete_transcribe),
+    "say": ("read a text or a book aloud, to a file", _complete_say),
     "replay": ("show, draw or check the journal of a call", _complete_replay),
     "load": ("call a server with many callers at once, and measure it", _complete_load),
     "capacity": ("find how many callers a server holds", _complete_capacity),
