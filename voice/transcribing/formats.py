@@ -15,8 +15,10 @@ from typing import Final
 
 import msgspec
 
-from pipelines.transcription.captions import Utterance, srt, vtt
+from engines.diarization.turns import SpeakerTurn
+from pipelines.transcription.captions import Utterance, said_by, srt, vtt
 from voice.wire.audio_api import TranscriptionForm, json_answer, text_of, to_json, verbose_answer
+from voice.wire.diarized_api import diarized_answer, pieces_of
 
 SUFFIXES: Final[Mapping[str, str]] = {
     "text": ".txt",
@@ -24,15 +26,24 @@ SUFFIXES: Final[Mapping[str, str]] = {
     "verbose_json": ".verbose.json",
     "srt": ".srt",
     "vtt": ".vtt",
+    "diarized_json": ".diarized.json",
 }
 """What a file of each format is called."""
 
 _PART: Final = ".part"
 
 
-def body(asked: TranscriptionForm, heard: Sequence[Utterance], duration_ms: int) -> bytes:
-    """All that was heard of ``duration_ms``, in the format that is asked for."""
+def body(
+    asked: TranscriptionForm,
+    heard: Sequence[Utterance],
+    duration_ms: int,
+    turns: Sequence[SpeakerTurn] = (),
+) -> bytes:
+    """All that was heard of ``duration_ms``, in the format that is asked for; by whom it is said,
+    where that is asked for."""
     spoken = [each for utterance in heard for each in utterance.spoken]
+    if asked.by_speaker:
+        spoken = pieces_of(heard, turns)
     match asked.response_format:
         case "text":
             return f"{text_of(heard)}\n".encode()
@@ -42,15 +53,24 @@ def body(asked: TranscriptionForm, heard: Sequence[Utterance], duration_ms: int)
             return vtt(spoken).encode()
         case "verbose_json":
             return to_json(verbose_answer(heard, duration_ms, asked))
+        case "diarized_json":
+            return to_json(diarized_answer(heard, duration_ms, turns))
         case _:
             return to_json(json_answer(heard, duration_ms, asked))
 
 
-def for_people(asked: TranscriptionForm, heard: Sequence[Utterance], duration_ms: int) -> bytes:
+def for_people(
+    asked: TranscriptionForm,
+    heard: Sequence[Utterance],
+    duration_ms: int,
+    turns: Sequence[SpeakerTurn] = (),
+) -> bytes:
     """The same, laid out to be read: an hour in one line is none."""
+    if asked.response_format == "text" and asked.by_speaker:
+        return "".join(f"{said_by(each)}\n" for each in pieces_of(heard, turns)).encode()
     if asked.response_format == "text":
         return "".join(f"{each.text}\n" for each in heard if each.text).encode()
-    data = body(asked, heard, duration_ms)
+    data = body(asked, heard, duration_ms, turns)
     return msgspec.json.format(data, indent=1) + b"\n" if "json" in asked.response_format else data
 
 
