@@ -10,7 +10,7 @@ from loadtest.phone_wires import TwilioWire
 from loadtest.websocket import TEXT, Inbox
 from loadtest.wires import Ear
 from voice.wire.phone import AudioCame, LegStarted, MarkPlayed
-from voice.wire.phone_twilio import TwilioCodec
+from voice.wire.phone_streams import TwilioCodec
 
 PCM = np.full(160, 8_000, np.int16)
 

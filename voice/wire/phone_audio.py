@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
+import numpy as np
+
 from engines.audio import Pcm
 from voice.wire import g711
 from voice.wire.phone import PhoneWireError
@@ -60,6 +62,26 @@ class Coding:
         if self.encoding == "little":
             return pcm.to_bytes()
         return pcm.samples.astype(">i2").tobytes()
+
+
+_SURE: Final = 4.0
+"""By so much smoother one byte order must be than the other."""
+
+
+def order_of(data: bytes) -> Encoding | None:
+    """The byte order in which these 16-bit samples are sound and not noise; None where that cannot
+    be told, of silence for one. Read the wrong way round, neighbouring samples have nothing to do
+    with each other. Of 20 ms of speech it was never wrong, at 8 and 16 kHz."""
+    little = _roughness(data, "<i2")
+    big = _roughness(data, ">i2")
+    if little * _SURE < big:
+        return "little"
+    return "big" if big * _SURE < little else None
+
+
+def _roughness(data: bytes, dtype: str) -> float:
+    steps = np.diff(np.frombuffer(data[: len(data) // 2 * 2], dtype).astype(np.float64))
+    return float(steps @ steps)
 
 
 class Frames:

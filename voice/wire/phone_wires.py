@@ -12,12 +12,10 @@ import msgspec
 
 from voice.wire.phone import Message, PhoneCodec
 from voice.wire.phone_asterisk import AsteriskCodec
-from voice.wire.phone_exotel import ExotelCodec
 from voice.wire.phone_freeswitch import FreeSwitchCodec
 from voice.wire.phone_genesys import GenesysCodec
 from voice.wire.phone_plivo import PlivoCodec
-from voice.wire.phone_telnyx import TelnyxCodec
-from voice.wire.phone_twilio import TwilioCodec
+from voice.wire.phone_streams import ExotelCodec, TelnyxCodec, TwilioCodec
 from voice.wire.phone_vonage import VonageCodec
 
 WIRES: Final[dict[str, Callable[[], PhoneCodec]]] = {

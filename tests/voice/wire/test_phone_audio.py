@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from engines.audio import Pcm
 from voice.wire.phone import PhoneWireError
-from voice.wire.phone_audio import Coding, Encoding, Frames
+from voice.wire.phone_audio import Coding, Encoding, Frames, order_of
 
 ENCODINGS: list[Encoding] = ["mulaw", "alaw", "little", "big"]
 
@@ -63,3 +63,22 @@ def test_what_was_kept_can_be_forgotten() -> None:
 def test_audio_at_another_rate_would_play_at_the_wrong_speed() -> None:
     with pytest.raises(ValueError, match="plays 8000 Hz, and was given 16000 Hz"):
         Coding("mulaw", 8_000).encode(Pcm.silence(20, 16_000))
+
+
+VOICE = np.sin(2 * np.pi * 140 * np.arange(320) / 16_000)
+
+
+@pytest.mark.parametrize("level", [12, 300, 8_000, 32_000])
+@pytest.mark.parametrize(("dtype", "order"), [("<i2", "little"), (">i2", "big")])
+def test_of_sound_it_can_be_told_in_which_order_its_bytes_are(
+    level: int, dtype: str, order: str
+) -> None:
+    noise = np.random.default_rng(7).normal(scale=level / 20, size=len(VOICE))
+    sound = np.clip(level * VOICE + noise, -32_768, 32_767).astype(dtype)
+    assert order_of(sound.tobytes()) == order
+    assert order_of(sound.tobytes() + b"\1") == order
+
+
+@pytest.mark.parametrize("data", [b"", b"\1", b"\1\2", bytes(640), b"\1\2" * 320, b"\1\1\2\2" * 80])
+def test_of_silence_and_of_nothing_it_cannot(data: bytes) -> None:
+    assert order_of(data) is None

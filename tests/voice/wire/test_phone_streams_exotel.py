@@ -17,7 +17,7 @@ from tests.voice.wire.phone_transcripts import (
     take_all,
 )
 from voice.wire.phone import DigitPressed, LegEnded, LegStarted, MarkPlayed, PhoneWireError
-from voice.wire.phone_exotel import ExotelCodec
+from voice.wire.phone_streams import ExotelCodec
 
 
 def start(encoding: str, rate: str) -> str:

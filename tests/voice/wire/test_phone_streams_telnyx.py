@@ -19,7 +19,7 @@ from tests.voice.wire.phone_transcripts import (
 from voice.wire import g711
 from voice.wire.phone import DigitPressed, LegEnded, LegStarted, MarkPlayed, PhoneWireError
 from voice.wire.phone_order import MOST_HELD
-from voice.wire.phone_telnyx import TelnyxCodec
+from voice.wire.phone_streams import StreamCodec, TelnyxCodec
 
 
 def start(encoding: str, rate: int, **parameters: str) -> str:
@@ -38,7 +38,7 @@ def media_of(chunk: int) -> str:
     return telnyx_media(chunk, g711.encode(np.full(160, 1_000 * chunk, np.int16), "mulaw"))
 
 
-def heard(codec: TelnyxCodec, chunks: list[int]) -> list[int]:
+def heard(codec: StreamCodec, chunks: list[int]) -> list[int]:
     events = [event for n in chunks for event in codec.take(media_of(n))]
     return [round(sample / 1_000) for sample in samples_in(events)[::160]]
 
@@ -52,19 +52,19 @@ def test_the_start_tells_the_call_and_its_numbers() -> None:
 
 def test_media_out_of_order_is_put_right() -> None:
     codec = begun("telnyx")
-    assert isinstance(codec, TelnyxCodec)
+    assert isinstance(codec, StreamCodec)
     assert heard(codec, [1, 3, 2, 5, 4, 6]) == [1, 2, 3, 4, 5, 6]
 
 
 def test_media_that_is_lost_is_silence() -> None:
     codec = begun("telnyx")
-    assert isinstance(codec, TelnyxCodec)
+    assert isinstance(codec, StreamCodec)
     assert heard(codec, [1, *range(3, 4 + MOST_HELD)]) == [1, 0, *range(3, 4 + MOST_HELD)]
 
 
 def test_what_waits_for_a_lost_one_is_heard_when_the_stream_stops() -> None:
     codec = begun("telnyx")
-    assert isinstance(codec, TelnyxCodec)
+    assert isinstance(codec, StreamCodec)
     assert heard(codec, [1, 3]) == [1]
     *held, ended = codec.take('{"event": "stop", "stream_id": "x"}')
     assert len(samples_in(held)) == 320
@@ -88,12 +88,47 @@ def test_g711_of_either_law(encoding: str, rate: int, law: g711.Law) -> None:
     assert payload_of(said) == b64(g711.encode(pcm.samples, law))
 
 
+def spoken(dtype: str) -> bytes:
+    """20 ms of a voice's sound at 16 kHz."""
+    at = np.arange(320) / 16_000
+    voice = 900 * np.sin(2 * np.pi * 140 * at) + 200 * np.sin(2 * np.pi * 1_900 * at)
+    return voice.astype(dtype).tobytes()
+
+
 def test_linear_audio_is_big_endian_as_in_rtp() -> None:
     codec = begun("telnyx", start("L16", 16_000))
     assert codec.rate == 16_000
-    assert samples_in(list(codec.take(telnyx_media(1, b"\x12\x34\xff\xfe")))) == [0x1234, -2]
+    heard = samples_in(list(codec.take(telnyx_media(1, spoken(">i2")))))
+    assert heard == np.frombuffer(spoken("<i2"), "<i2").tolist()
     (said,) = codec.speak(Pcm(np.full(320, 0x1234, np.int16), 16_000))
     assert payload_of(said) == b64(b"\x12\x34" * 320)
+
+
+def test_linear_audio_that_comes_little_endian_is_answered_so() -> None:
+    codec = begun("telnyx", start("L16", 16_000))
+    codec.take(telnyx_media(1, bytes(640)))  # of silence it cannot be told
+    (said,) = codec.speak(Pcm(np.full(320, 0x1234, np.int16), 16_000))
+    assert payload_of(said) == b64(b"\x12\x34" * 320)
+    for chunk in (2, 3):
+        heard = samples_in(list(codec.take(telnyx_media(chunk, spoken("<i2")))))
+        assert heard == np.frombuffer(spoken("<i2"), "<i2").tolist()
+    (said,) = codec.speak(Pcm(np.full(320, 0x1234, np.int16), 16_000))
+    assert payload_of(said) == b64(b"\x34\x12" * 320)
+
+
+def test_what_comes_tells_nothing_of_other_audio_that_goes_out() -> None:
+    codec = begun("telnyx", start("L16", 8_000, stream_bidirectional_codec="PCMU"))
+    codec.take(telnyx_media(1, spoken("<i2")))
+    (said,) = codec.speak(Pcm.silence(20, 8_000))
+    assert payload_of(said) == b64(b"\xff" * 160)
+
+
+def test_a_parameter_may_say_the_same_again_or_what_there_is_not() -> None:
+    codec = TelnyxCodec()
+    codec.take(start("L16", 8_000, stream_bidirectional_codec="L16"))
+    assert codec.rate == 8_000
+    with pytest.raises(PhoneWireError, match=r"1 channel\(s\) of opus at 8000 Hz"):
+        TelnyxCodec().take(start("PCMU", 8_000, stream_bidirectional_codec="opus"))
 
 
 def test_a_parameter_tells_what_goes_out_where_it_differs() -> None:

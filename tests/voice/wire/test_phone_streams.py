@@ -23,7 +23,7 @@ from voice.wire.phone import (
     MarkPlayed,
     PhoneWireError,
 )
-from voice.wire.phone_twilio import TwilioCodec
+from voice.wire.phone_streams import TwilioCodec
 
 
 def test_the_start_tells_the_call_and_what_was_passed_on() -> None:
