@@ -41,9 +41,10 @@ CLOSE_S: Final = 10
 
 
 class DrainingServer(uvicorn.Server):
-    """uvicorn's, which once it is told to stop by SIGTERM lets calls go on for ``server.drain_s``.
-    Meanwhile it still answers, so that whoever asks is told at once that there are no more calls. A
-    person at the keyboard (SIGINT) waits for nothing, and a second signal ends any wait."""
+    """uvicorn's, which once it is told to stop by SIGTERM (SIGHUP is taken for it) lets calls go on
+    for ``server.drain_s``. Meanwhile it still answers, so that whoever asks is told at once that
+    there are no more calls. A person at the keyboard (SIGINT) waits for nothing, and a second
+    signal ends any wait."""
 
     def __init__(self, config: uvicorn.Config, house: House) -> None:
         super().__init__(config)
@@ -92,6 +93,7 @@ async def serve(config: Config, told: Callable[[str], None]) -> None:
             last.enter_context(phones or nullcontext())
             url = _url(listener)  # asked now: the socket may be closed before the models are warm
             last.enter_context(_terminated_last())
+            last.enter_context(_hangup_as_termination())
             server = DrainingServer(_uvicorn_config(house), house)
             try:
                 async with asyncio.TaskGroup() as tasks:
@@ -126,6 +128,23 @@ def _terminated_last() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
     for number in came[:1]:
         signal.raise_signal(number)
+
+
+@contextmanager
+def _hangup_as_termination() -> Iterator[None]:
+    """A terminal that is closed (SIGHUP) ends the server as SIGTERM does, for as long as the
+    context lasts; but not one that was started to outlive it (``nohup``)."""
+    hangup = getattr(signal, "SIGHUP", None)
+    if hangup is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(hangup)
+    if before is not signal.SIG_IGN:
+        signal.signal(hangup, lambda *_: signal.raise_signal(signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.signal(hangup, before)
 
 
 def check_exposure(config: Config) -> None:

@@ -303,6 +303,32 @@ async def test_a_server_that_is_terminated_takes_no_more_calls_and_lets_those_en
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends signals")
+async def test_a_terminal_that_is_closed_drains_as_well(deaf: str) -> None:
+    async with draining(deaf, "server.drain_s=60") as (process, port):
+        async with connect(f"ws://127.0.0.1:{port}/v1/realtime", proxy=None) as client:
+            await client.recv()
+            process.send_signal(signal.SIGHUP)
+            while (ready := await answer(port, "/ready"))[0] == 200:
+                pass
+            assert ready[1] == {"status": "closing", "calls": 1}
+        await process.communicate()
+    assert process.returncode == -signal.SIGTERM
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends signals")
+async def test_a_server_that_shall_outlive_its_terminal_does(deaf: str) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+    try:
+        async with draining(deaf) as (process, port):
+            process.send_signal(signal.SIGHUP)
+            process.send_signal(signal.SIGHUP)
+            assert (await answer(port, "/ready"))[0] == 200
+            process.send_signal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends signals")
 @pytest.mark.parametrize("again", [signal.SIGTERM, signal.SIGINT])
 async def test_a_second_signal_ends_the_wait(deaf: str, again: int) -> None:
     async with (

@@ -15,6 +15,7 @@ from voice.doors.phone_leg import Leg
 from voice.doors.phone_pacer import STEADY
 from voice.house import House
 from voice.phone_settings import PhoneSettings
+from voice.rates import Bucket
 from voice.wire.phone import Message
 from voice.wire.phone_audiosocket import AudioSocketCodec
 
@@ -23,18 +24,27 @@ logger = logging.getLogger(__name__)
 START_S: Final = 10.0
 """Asterisk names the call at once, and sends its audio."""
 
+SLICE_BYTES: Final = 4 * 1024
+"""What is taken of one line's data before the others have their turn: 1,365 frames at most."""
+_BURST_S: Final = 2.0
+"""Of frames may come at once: a network that was held up brings them all together."""
 
-class AudioSocketLine(asyncio.Protocol):
-    """One connection; a ``PhoneLine``. ``answer`` is told of it."""
 
-    def __init__(self, answer: Callable[[AudioSocketLine], None]) -> None:
+class AudioSocketLine(asyncio.BufferedProtocol):
+    """One connection; a ``PhoneLine``. ``answer`` is told of it. Who sends more frames than
+    ``frames_per_s`` waits, so that others need not."""
+
+    def __init__(self, answer: Callable[[AudioSocketLine], None], frames_per_s: float) -> None:
         self.leg: Leg | None = None
+        self.codec = AudioSocketCodec()
         self.peer = ""
         self.heard_at = 0.0
         self.is_writable = True
         self._answer = answer
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
+        self._bucket = Bucket(_BURST_S * frames_per_s, frames_per_s)
+        self._buffer = bytearray(SLICE_BYTES)
 
     @property
     def unsent(self) -> int:
@@ -62,10 +72,27 @@ class AudioSocketLine(asyncio.Protocol):
         self.heard_at = self._loop.time()
         self._answer(self)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> bytearray:  # noqa: ARG002
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
         self.heard_at = self._loop.time()
-        if self.leg is not None:
-            self.leg.take(data)
+        if self.leg is None:
+            return
+        before = self.codec.frames
+        self.leg.take(bytes(self._buffer[:nbytes]))
+        if wait_s := self._bucket.spend(self.codec.frames - before, self.heard_at):
+            self._hold(wait_s)
+
+    def _hold(self, seconds: float) -> None:
+        """Read no more for so long: what is sent meanwhile waits where it is."""
+        assert self._transport is not None, "it has brought data"
+        self._transport.pause_reading()
+        self._loop.call_later(seconds, self._read_on)
+
+    def _read_on(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
 
     def pause_writing(self) -> None:
         self.is_writable = False
@@ -110,7 +137,8 @@ async def serve_audiosocket(house: House, listener: socket.socket) -> None:
             line.leg = _leg_of(house, line)
             legs.create_task(_serve(house, line, line.leg))
 
-        server = await loop.create_server(lambda: AudioSocketLine(answer), sock=listener)
+        pace = house.config.server.messages_per_s
+        server = await loop.create_server(lambda: AudioSocketLine(answer, pace), sock=listener)
         try:
             await loop.create_future()  # serve_forever would wait for the calls before they end
         finally:
@@ -120,7 +148,7 @@ async def serve_audiosocket(house: House, listener: socket.socket) -> None:
 def _leg_of(house: House, line: AudioSocketLine) -> Leg:
     return Leg(
         line,
-        lambda _first: AudioSocketCodec(),
+        lambda _first: line.codec,
         quiet_ms=house.config.phone.digits_quiet_ms,
         lead=STEADY,
         tell_late=house.metrics.phone_lateness.observe,

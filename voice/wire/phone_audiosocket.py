@@ -49,7 +49,8 @@ _CALL_BYTES: Final = 16
 
 
 class AudioSocketCodec:
-    """One leg over AudioSocket. ``take`` is given any pieces of the stream of bytes."""
+    """One leg over AudioSocket. ``take`` is given any pieces of the stream of bytes; ``frames`` is
+    how many were whole."""
 
     name = "audiosocket"
     marks = False
@@ -58,6 +59,7 @@ class AudioSocketCodec:
     def __init__(self) -> None:
         self.rate = 8_000
         self.frame_ms = 20
+        self.frames = 0
         self._unread = b""
         self._call = ""
         self._started = False
@@ -71,6 +73,7 @@ class AudioSocketCodec:
         self._unread += message
         events: list[PhoneEvent] = []
         for kind, payload in self._frames():
+            self.frames += 1
             events += self._read(kind, payload)
             if events and isinstance(events[-1], LegEnded):
                 break

@@ -12,7 +12,12 @@ import numpy as np
 import pytest
 
 from voice.doors import audiosocket
-from voice.doors.audiosocket import AudioSocketLine, audiosocket_listener, serve_audiosocket
+from voice.doors.audiosocket import (
+    SLICE_BYTES,
+    AudioSocketLine,
+    audiosocket_listener,
+    serve_audiosocket,
+)
 from voice.phone_settings import PhoneSettings
 
 SILENT = "phone.greeting="
@@ -114,7 +119,7 @@ async def test_who_comes_from_elsewhere_is_dropped(serve: Any) -> None:
 
 async def test_a_line_that_is_full_holds_its_leg_and_one_that_is_gone_takes_nothing() -> None:
     told: list[AudioSocketLine] = []
-    line = AudioSocketLine(told.append)
+    line = AudioSocketLine(told.append, 500)
     line.write(b"before")
     assert line.unsent == 0
     transport = Mock(get_extra_info=Mock(return_value=None), is_closing=Mock(return_value=False))
@@ -136,6 +141,51 @@ async def test_a_line_that_is_full_holds_its_leg_and_one_that_is_gone_takes_noth
     assert transport.write.call_count == 1
     line.connection_lost(None)
     line.leg.end.assert_called_once()
+
+
+def reading(line: AudioSocketLine, data: bytes) -> None:
+    """As a transport does it: a buffer at a time."""
+    for at in range(0, len(data), SLICE_BYTES):
+        piece = data[at : at + SLICE_BYTES]
+        line.get_buffer(-1)[: len(piece)] = piece
+        line.buffer_updated(len(piece))
+
+
+@pytest.mark.virtual_clock
+async def test_who_sends_more_frames_than_anyone_speaks_waits() -> None:
+    loop = asyncio.get_running_loop()
+    line = AudioSocketLine(lambda _: None, 100)
+    transport = Mock(get_extra_info=Mock(return_value=None))
+    transport.is_closing.return_value = False
+    line.connection_made(transport)
+    line.leg = Mock(take=line.codec.take)
+    reading(line, frame(0x01, uuid4().bytes) + audio() * 100)
+    transport.pause_reading.assert_not_called()
+    reading(line, frame(0x03, b"1") * 100)
+    transport.pause_reading.assert_called_once()
+    transport.resume_reading.assert_not_called()
+    resumed = asyncio.Event()
+    transport.resume_reading.side_effect = resumed.set
+    began = loop.time()
+    await resumed.wait()
+    assert loop.time() - began == pytest.approx(0.01, abs=1e-3)  # one too many, of 100 a second
+    reading(line, frame(0x03, b"1") * 50)
+    transport.is_closing.return_value = True
+    await asyncio.sleep(1)
+    transport.resume_reading.assert_called_once()  # nobody is there any more
+
+
+async def test_a_flood_of_empty_frames_holds_nobody_else_up(serve: Any) -> None:
+    server = await serve("phone.greeting=Hello there.", "server.messages_per_s=100")
+    async with listening(server.house) as port:
+        _, flood = await call(port)
+        flood.write(frame(0x10) * 200_000)
+        reader, writer = await call(port)
+        kind, _ = await next_frame(reader)
+        assert kind == 0x10
+        flood.transport.abort()
+        writer.transport.abort()
+        await server.is_empty()
 
 
 def test_nobody_listens_unless_there_is_a_port() -> None:
