@@ -32,6 +32,9 @@ NOT_MIRRORED = {
     "pipelines/conversation/leaning_words.py": "a table; test_completeness.py holds it",
     "pipelines/conversation/number_words.py": "a table; test_dictation.py holds it",
     "pipelines/conversation/ports.py": "types that say what a call needs",
+    "pipelines/conversation/recalled.py": "types that say what was looked up",
+    "pipelines/memory/parts.py": "the type of what documents are taken apart into",
+    "pipelines/memory/settings.py": "a section of the configuration; test_lookup.py goes by it",
     "pipelines/places.py": "types that say where work may wait",
     "pipelines/strain.py": "names of the steps; tests/voice/test_overload.py climbs them",
 }

@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 from engines.audio import Pcm
 from engines.ports import ToolCall, Usage
 from pipelines.conversation.patience import Profile
+from pipelines.conversation.recalled import ReplyRecalled
 from pipelines.conversation.settings import TurnSettings
 from pipelines.strain import Strain
 
@@ -381,4 +382,4 @@ class ReplyFinished:
     message: str = ""
 
 
-Output: TypeAlias = ReplyText | ReplyAudio | ReplyToolCall | ReplyFinished
+Output: TypeAlias = ReplyText | ReplyAudio | ReplyToolCall | ReplyFinished | ReplyRecalled

@@ -20,6 +20,7 @@ from pipelines.conversation.events import (
     StopReason,
 )
 from pipelines.conversation.playback import Listener
+from pipelines.conversation.recalled import Knowledge
 from pipelines.conversation.reply import Stages
 from pipelines.conversation.settings import TurnSettings
 
@@ -27,13 +28,14 @@ from pipelines.conversation.settings import TurnSettings
 @dataclass(frozen=True, slots=True)
 class Engines:
     """What a call is served by; shared by all calls. ``end_of_turn`` judges by its sound whether a
-    turn is over, where there is something that can."""
+    turn is over, where there is something that can; ``knowledge``: what may be looked up."""
 
     ears: Ears
     asr: Asr
     llm: Llm
     tts: Tts
     end_of_turn: EndOfTurn | None = None
+    knowledge: Knowledge | None = None
 
 
 @dataclass(frozen=True, slots=True)

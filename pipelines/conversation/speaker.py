@@ -7,7 +7,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from engines.ports import ChatRequest, EngineError, Llm, Message, Priority, Tool, ToolCall
 from pipelines.conversation.brevity import briefly
@@ -34,9 +34,13 @@ from pipelines.conversation.memory import Memory
 from pipelines.conversation.own_tools import OWN_TOOLS, DigitsChosen, perform
 from pipelines.conversation.playback import Playback
 from pipelines.conversation.ports import CallSettings, Door, Engines, Observer, Recorder
+from pipelines.conversation.recall import Recall, informed
 from pipelines.conversation.reply import Reply, ReplyPlan
 from pipelines.speaking.loudness import Leveller
 from pipelines.strain import Strain
+
+if TYPE_CHECKING:
+    from pipelines.memory.store import Found
 
 logger = logging.getLogger(__name__)
 
@@ -67,6 +71,7 @@ class Speaker:
         self._engines = engines
         self._dialogue = dialogue
         self._memory = Memory(dialogue, engines.llm, tasks, call_id)
+        self._recall = Recall(engines.knowledge, tasks, call_id)
         self._door = door
         self._tasks = tasks
         self._happen = happen
@@ -88,14 +93,29 @@ class Speaker:
         self._did_own = self._called_out = self._asked_again = self._recites = False
         self._recent: deque[str] = deque(maxlen=_RECENT_PHRASES)
 
-    def read_ahead(self, settings: CallSettings) -> None:
-        """The caller has begun to speak: the model may read all that was said before."""
+    def read_ahead(
+        self, settings: CallSettings, words: str = "", found: Sequence[Found] = ()
+    ) -> None:
+        """The caller has begun to speak: the model may read all that was said before; and, as soon
+        as that is there, what was ``found`` for the ``words`` so far."""
         if self._reading is not None:
             self._reading.cancel()
-        chat = self._chat(settings)
+        chat = self._chat(settings, words)
+        if found:
+            chat = informed(chat, found, settings.context_tokens)
         self._reading = self._tasks.create_task(
             self._read(replace(chat, max_tokens=0, priority=Priority.BATCH))
         )
+
+    def look_ahead(self, settings: CallSettings, words: str) -> None:
+        """The caller pauses, and has said so much: see what there is to be told of it."""
+
+        def read(found: Sequence[Found]) -> None:
+            if self._making is None or self._making.done():
+                self.read_ahead(settings, words, found)
+
+        if settings.context is None:
+            self._recall.look_ahead(words, settings.language, read)
 
     def prepare(self, epoch: int, settings: CallSettings, heard: str) -> None:
         """Work out what to answer if ``heard`` is what the caller has said."""
@@ -184,6 +204,7 @@ class Speaker:
         """The call is over."""
         self._give_up()
         self._memory.close()
+        self._recall.close()
         self._playback.close()
         self.echo = _NOBODYS
 
@@ -219,6 +240,8 @@ class Speaker:
 
     def _begin(self, epoch: int, settings: CallSettings, llm: Llm, heard: str = "") -> None:
         chat = self._chat(settings, heard)
+        asks = llm is self._engines.llm and settings.context is None
+        question = self._recall.question(chat, settings.language) if asks else ""
         if self.strain >= Strain.SHORT_REPLIES:
             chat = briefly(chat, settings.language, settings.short_tokens)
         self._item, self._settings = None, settings
@@ -238,14 +261,24 @@ class Speaker:
             leveller=self._leveller,
             pulse=self.pulse,
         )
-        self._making = self._tasks.create_task(self._make(reply))
+        self._making = self._tasks.create_task(self._make(reply, question))
 
-    async def _make(self, reply: Reply) -> None:
+    async def _make(self, reply: Reply, question: str) -> None:
         try:
+            if question:
+                reply.plan = await self._informed(reply.plan, question)
             await reply.run()
         finally:
             for observer in self._observers:
                 observer.staged(reply.stages)
+
+    async def _informed(self, plan: ReplyPlan, question: str) -> ReplyPlan:
+        """With what the documents say to it, if they say it in time."""
+        room = self._settings.context_tokens
+        chat, recalled = await self._recall.inform(plan.chat, question, plan.epoch, room)
+        for observer in self._observers:
+            observer.said(recalled, self._now())
+        return replace(plan, chat=chat)
 
     # --- outputs: before the gate, and past it --------------------------------------------
 

@@ -78,7 +78,7 @@ class Takes:
         self._speaker = speaker
         self._loop = asyncio.get_running_loop()
         self._running: dict[int, list[asyncio.Task[None]]] = {}
-        self._before = ""
+        self._before = self._so_far = ""
         self._before_at = 0.0
 
     def start(
@@ -94,6 +94,9 @@ class Takes:
         )
         sounds = _Sounds(self._speaker.audible(pcm.duration_ms), wanted.echoed)
         running = [self._tasks.create_task(self._listen(take, request, profile, sounds))]
+        if purpose == "ahead":
+            self._speaker.look_ahead(settings, self._so_far)
+            self._so_far = ""
         if purpose == "ahead" and profile and self._engines.end_of_turn is not None:
             running.append(self._tasks.create_task(self._judge(take, pcm)))
         self._running[take] = running
@@ -138,7 +141,10 @@ class Takes:
             logger.warning("a turn stays without words: %s", error)
             self._happen(TranscriptFailed(take, str(error)))
         else:
-            self._happen(self._understood(take, transcripts, request, profile, sounds))
+            arrived = self._understood(take, transcripts, request, profile, sounds)
+            if request.priority is Priority.PARTIAL:
+                self._so_far = arrived.text
+            self._happen(arrived)
 
     def _understood(
         self,

@@ -112,6 +112,7 @@ class Stage:
     tts: Watched = field(default_factory=lambda: Watched(ScriptedTts()))
     settings: CallSettings = SETTINGS
     observers: tuple[Any, ...] = ()
+    knowledge: Any = None
 
     def __post_init__(self) -> None:
         self.ears = Ears(self.vad)
@@ -121,7 +122,7 @@ class Stage:
         door = door or NotingDoor()
         numbers = itertools.count(1)
         async with open_call(
-            Engines(self.ears, self.asr, self.llm, self.tts),
+            Engines(self.ears, self.asr, self.llm, self.tts, knowledge=self.knowledge),
             self.settings,
             door,
             rate=RATE,

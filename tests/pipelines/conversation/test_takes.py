@@ -73,6 +73,7 @@ class Stage:
     def __init__(self, tasks: asyncio.TaskGroup) -> None:
         self.asr, self.judge, self.events = Asr(), Judge(), list[Event]()
         self.spoken, self.heard = "", True
+        self.looked_ahead: list[str] = []
         engines = Engines(None, self.asr, None, None, self.judge)  # type: ignore[arg-type]
         self.takes = Takes(
             engines,
@@ -81,6 +82,9 @@ class Stage:
             call_id="call_1",
             speaker=self,  # type: ignore[arg-type]
         )
+
+    def look_ahead(self, settings: CallSettings, words: str) -> None:
+        self.looked_ahead.append(words)
 
     def recent_text(self) -> str:
         return self.spoken
@@ -262,3 +266,12 @@ async def test_a_hint_is_short(stage: Stage) -> None:
     for _ in range(100):
         stage.takes.accept("word " * 50, "")
     assert len(await prompt(stage)) < 500
+
+
+async def test_a_pause_has_the_words_so_far_looked_up(stage: Stage) -> None:
+    stage.start(1, "partial")
+    await asyncio.sleep(0.2)
+    stage.start(2, "ahead")
+    stage.start(3, "ahead")
+    await asyncio.sleep(0.2)
+    assert stage.looked_ahead == ["I would like a tea.", ""], "each words once"
