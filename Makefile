@@ -65,4 +65,8 @@ $(VENV)/dev: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@# pyannote.audio wants torchaudio, whose native part is for CUDA and does not load beside a
+	@# torch for CPUs. What is needed of it is Python alone, and works without that part.
+	$(BIN)/python -c 'import torchaudio' 2>/dev/null || \
+		rm -f $(VENV)/lib/python*/site-packages/torchaudio/lib/*.so
 	touch $@ $(VENV)/base

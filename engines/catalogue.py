@@ -136,6 +136,20 @@ _MINILM = Archive(
     83506384,
     "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
 )
+_WHISPERX = Archive(
+    "whisperx",
+    "3.8.6",
+    "whisperx-3.8.6-py3-none-any.whl",
+    16486941,
+    "cb6d4fcd3fb6c42305cb8b222a33a0b78f6b657e9db3b714345fe43dc0a69c1f",
+)
+_RESEMBLYZER = Archive(
+    "resemblyzer",
+    "0.1.4",
+    "Resemblyzer-0.1.4-py3-none-any.whl",
+    15747704,
+    "8f12eb2f1a9982d32e8db7856de754709b59c93a77bcf0ff536584b619a9dd1f",
+)
 _POCKETSPHINX = Archive(
     "pocketsphinx",
     "5.1.1",
@@ -283,6 +297,34 @@ _ALL_MINILM_L6_V2 = Model(
     ),
 )
 
+_SEGMENTATION = Model(
+    "pyannote-segmentation",
+    "who speaks when: where somebody speaks (pyannote.audio's segmentation)",
+    "MIT",
+    (
+        ModelFile(
+            "pytorch_model.bin",
+            17719103,
+            "0b5b3216d60a2d32fc086b47ea8c67589aaeb26b7e07fcbe620d6d0b83e209ea",
+            (Member(_WHISPERX, "whisperx/assets/pytorch_model.bin"),),
+        ),
+    ),
+)
+
+_VOICES = Model(
+    "resemblyzer",
+    "who speaks when: whose voice it is (Resemblyzer's GE2E encoder)",
+    "Apache-2.0",
+    (
+        ModelFile(
+            "pretrained.pt",
+            17090379,
+            "39373b86598fa3da9fcddee6142382efe09777e8d37dc9c0561f41f0070f134e",
+            (Member(_RESEMBLYZER, "resemblyzer/pretrained.pt"),),
+        ),
+    ),
+)
+
 
 def _recording(clip: Clip) -> ModelFile:
     """A WAV file, or headless samples (``.raw``) that are given a head."""
@@ -317,6 +359,8 @@ CATALOGUE: Mapping[str, Model] = {
         _SMOLLM2_135M,
         _SMART_TURN,
         _ALL_MINILM_L6_V2,
+        _SEGMENTATION,
+        _VOICES,
         _SPEECH,
     )
 }

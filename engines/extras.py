@@ -13,7 +13,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-Extra: TypeAlias = Literal["orpheus", "build", "traces", "files"]
+Extra: TypeAlias = Literal["orpheus", "build", "traces", "files", "diarize", "pdf"]
 
 _ROOT: Final = Path(__file__).resolve().parents[1]
 _CUDA: Final = (
@@ -29,7 +29,7 @@ def install_command(*packages: str) -> str:
 
 def how_to_install(extra: Extra) -> str:
     """The command for an extra of pyproject.toml, and what it fetches that is large."""
-    large = "" if extra in ("traces", "files") else f" ({_CUDA})"
+    large = "" if extra in ("traces", "files", "pdf") else f" ({_CUDA})"
     return f"`{_command(extra, _ROOT)}`{large}"
 
 
