@@ -31,12 +31,13 @@ _CLAUSE: Final = tuple(",;:.!?…")
 @dataclass(frozen=True, slots=True)
 class Spoken:
     """Text with its place in a file: a stretch of speech, a caption, or a word. ``words``: those of
-    a stretch, where their times are known."""
+    a stretch, where their times are known; ``speaker``: who says it, where that is told."""
 
     text: str
     start_ms: int
     end_ms: int
     words: tuple[Spoken, ...] = ()
+    speaker: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,21 +81,21 @@ def captions_of(spoken: Iterable[Spoken]) -> Iterator[Spoken]:
         caption: list[Spoken] = []
         for word in words_of(stretch):
             if caption and not _fits(caption, word):
-                yield _joined(caption)
+                yield _joined(caption, stretch.speaker)
                 caption = []
             caption.append(word)
             if word.text.endswith(_CLAUSE) and 2 * _length(caption) > MOST_CHARACTERS:
-                yield _joined(caption)
+                yield _joined(caption, stretch.speaker)
                 caption = []
         if caption:
-            yield _joined(caption)
+            yield _joined(caption, stretch.speaker)
 
 
 def srt(spoken: Iterable[Spoken]) -> str:
-    """SubRip: numbered captions."""
+    """SubRip: numbered captions. Who speaks stands before what is said."""
     return "\n".join(
         f"{number}\n{_time(caption.start_ms, ',')} --> {_time(caption.end_ms, ',')}\n"
-        f"{_lines(caption.text)}\n"
+        f"{_lines(said_by(caption))}\n"
         for number, caption in enumerate(captions_of(spoken), 1)
     )
 
@@ -106,11 +107,20 @@ def vtt(spoken: Iterable[Spoken]) -> str:
             "WEBVTT\n",
             *(
                 f"\n{_time(caption.start_ms, '.')} --> {_time(caption.end_ms, '.')}\n"
-                f"{_escaped(_lines(caption.text))}\n"
+                f"{_voice(caption.speaker)}{_escaped(_lines(caption.text))}\n"
                 for caption in captions_of(spoken)
             ),
         ]
     )
+
+
+def said_by(spoken: Spoken) -> str:
+    """Its text, after who says it."""
+    return f"{spoken.speaker}: {spoken.text}" if spoken.speaker else spoken.text
+
+
+def _voice(speaker: str) -> str:
+    return f"<v {_escaped(speaker)}>" if speaker else ""
 
 
 def _fits(caption: list[Spoken], word: Spoken) -> bool:
@@ -125,9 +135,10 @@ def _length(caption: list[Spoken]) -> int:
     return sum(len(word.text) + 1 for word in caption) - 1
 
 
-def _joined(caption: list[Spoken]) -> Spoken:
+def _joined(caption: list[Spoken], speaker: str) -> Spoken:
     text = " ".join(word.text for word in caption)
-    return Spoken(text, caption[0].start_ms, max(caption[-1].end_ms, caption[0].start_ms + 1))
+    end_ms = max(caption[-1].end_ms, caption[0].start_ms + 1)
+    return Spoken(text, caption[0].start_ms, end_ms, speaker=speaker)
 
 
 def _lines(text: str) -> str:
