@@ -20,6 +20,8 @@ from engines.ports import EngineError
 from engines.remote.endpoints import is_listening
 from voice.app import engine_kinds, make_engine, options_of
 from voice.config import Config, ConfigError, EngineConfig
+from voice.doctor_phones import Phones, phones_of
+from voice.doors.audiosocket import audiosocket_listener
 from voice.packages import (
     NVML,
     TENSORRT_LLM,
@@ -88,6 +90,7 @@ class Report:
     plan: Plan
     problems: tuple[Problem, ...]
     models_dir: str
+    phones: Phones | None = None
 
 
 def examine(config: Config | ConfigError, inventory: Inventory) -> Report:
@@ -120,9 +123,9 @@ def examine(config: Config | ConfigError, inventory: Inventory) -> Report:
         Engine(check.kind, check.name, check.models, check.places, ready=check.kind not in broken)
         for check in checks
     )
-    return Report(
-        not found, _machine(), inventory, there, engines, plan, tuple(found), str(models.root)
-    )
+    root, phones = str(models.root), phones_of(config)
+    problems = tuple(found)
+    return Report(not found, _machine(), inventory, there, engines, plan, problems, root, phones)
 
 
 def _machine() -> Machine:
@@ -291,7 +294,9 @@ def _closed_doors(config: Config) -> Iterator[Problem]:
     """Why the server may not listen where it is told to, or cannot."""
     try:
         check_exposure(config)
-        listen(config).close()
+        with listen(config):  # at once, as they will be
+            if (phones := audiosocket_listener(config.phone)) is not None:
+                phones.close()
     except (ConfigError, OSError) as error:
         yield Problem(str(error))
 

@@ -23,6 +23,7 @@ from engines.remote.endpoints import is_endpoint
 from voice.app import check_engines
 from voice.config import Config, ConfigError, load
 from voice.doctor import Engine, Report, examine
+from voice.doctor_phones import Phones
 from voice.packages import Package
 
 _STATES: Final = {
@@ -86,6 +87,7 @@ class _Page:
         self._packages(report.packages)
         self._engines(report.engines, report.models_dir)
         self._plan(report.plan)
+        self._phones(report.phones)
 
     def _gpus(self, there: Inventory) -> None:
         self._head(f"GPUs (driver {there.driver})" if there.driver else "GPUs")
@@ -137,6 +139,16 @@ class _Page:
         for warning in plan.warnings:
             self._line(warning, "yellow")
 
+    def _phones(self, phones: Phones | None) -> None:
+        if phones is None:
+            return
+        self._head("Phones")
+        for wire in phones.wires:
+            self._line(f"{wire.name}: {wire.audio}; who may call: {wire.who}")
+            self._copied(wire.tell)
+        for doubt in phones.doubts:
+            self._line(doubt, "yellow")
+
     def _verdict(self, report: Report) -> None:
         problems = report.problems
         if not problems:
@@ -151,10 +163,11 @@ class _Page:
         for number, problem in enumerate(problems, 1):
             self._line(problem.text, number=f"{number}. ")
             for command in problem.commands:
-                # Never wrapped: it is there to be copied.
-                self._console.print(
-                    f"     {command}", markup=False, highlight=False, soft_wrap=True
-                )
+                self._copied(command)
+
+    def _copied(self, text: str) -> None:
+        """Never wrapped: it is there to be copied."""
+        self._console.print(f"     {text}", markup=False, highlight=False, soft_wrap=True)
 
     def _head(self, title: str) -> None:
         self._console.print(f"\n{title}", style="bold", highlight=False)

@@ -380,3 +380,27 @@ def test_a_configuration_that_cannot_be_read_is_one_problem_of_a_whole_report() 
     assert report.engines == ()
     assert report.inventory is H200
     assert len(report.packages) == len(packages.EXTRAS)
+
+
+def test_a_port_of_audiosocket_that_is_taken_is_a_problem(versions) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        report = look(f"phone.audiosocket_port={port}")
+        assert not report.starts
+        [told] = texts(report)
+        assert told.startswith(f"cannot listen on 127.0.0.1:{port} for AudioSocket: ")
+    assert look(f"phone.audiosocket_port={port}").starts
+
+
+def test_two_doors_cannot_share_a_port(versions) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        port = found.getsockname()[1]
+    report = look(f"server.port={port}", f"phone.audiosocket_port={port}")
+    assert "for AudioSocket" in texts(report)[0]
+
+
+def test_phones_are_told_of_where_something_is_set_for_them(versions) -> None:
+    assert look().phones is None
+    phones = look("phone.greeting=Hello.").phones
+    assert phones is not None
+    assert phones.wires

@@ -180,3 +180,23 @@ def test_engines_and_settings_that_are_wrong_are_told_together() -> None:
     assert "server.port: must be a whole number" in said
     assert "llm.engine: there is no opanai." in said
     assert "asr.enginee: there is no such setting. Did you mean asr.engine?" in said
+
+
+@pytest.mark.parametrize("width", [80, 140])
+def test_carriers_are_told_where_to_go(width: int) -> None:
+    phones = ["--set", "phone.twilio_token=short", "--set", "phone.audiosocket_port=0"]
+    status, said = voice_doctor(*SCRIPTED, *phones, width=width)
+    assert status == 0
+    lines = [line.rstrip() for line in said[said.index("Phones") :].splitlines()]
+    assert lines[:3] == [
+        "Phones",
+        "  twilio: µ-law 8 kHz; who may call: whoever proves to be twilio",
+        '     <Connect><Stream url="wss://HOST/phone/twilio"/></Connect>',
+    ]
+    assert "     AudioSocket(UUID,127.0.0.1:0)" in lines
+    assert "Twilio's auth tokens are 32 digits" in " ".join(said.split())
+    assert "short" not in said
+
+
+def test_where_nothing_is_set_for_phones_nothing_is_said_of_them() -> None:
+    assert "Phones" not in voice_doctor(*SCRIPTED)[1]
