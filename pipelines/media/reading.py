@@ -38,7 +38,7 @@ _DEMUXERS: Final = (
     "aac,ac3,aiff,amr,ape,asf,au,avi,caf,eac3,flac,flv,matroska,mov,mp3,mpeg,mpegts,ogg,tta"
     ",w64,wav,wv"
 )
-_INDEXED: Final = ("mov", "matroska", "avi", "asf", "flv")
+_INDEXED: Final = ("mov", "matroska", "avi", "asf", "flv", "flac")
 """Containers that say truly how long they are."""
 
 _BROKEN: Final = (
@@ -290,11 +290,11 @@ def _bounded(blocks: Iterator[Samples], most_s: float) -> Iterator[Samples]:
 
 
 def _truncated(how: str) -> MediaError:
-    return MediaError("truncated", f"The file ends too early: {how}. Send all of it.")
+    return MediaError("truncated", f"The file ends too early: {how}.")
 
 
 def _unsupported(name: str) -> MediaError:
-    return MediaError("unsupported", f"The file is {name}, which is not read here: send a WAV.")
+    return MediaError("unsupported", f"The file is {name}, which is not read here: make it a WAV.")
 
 
 def _reason(error: Exception) -> str:
