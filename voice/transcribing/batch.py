@@ -63,7 +63,7 @@ class Batch:
         except UnfinishedError as error:
             return Outcome(str(error))
         except (OSError, MediaError, SourceError) as error:
-            return Outcome(reason_of(error))
+            return Outcome(reason_of(error, task.source.path))
         except EngineError as error:
             return Outcome(str(error))
         except Exception as error:

@@ -79,10 +79,10 @@ class Report:
         status."""
         if len(self._tasks) + len(self._unheard) > 1:
             self._sum_up()
-        if not self._print() or self._failures:
-            return FAILED
-        clear([task.kept for task in self._tasks], self._kept_in)
-        return WHOLE
+        whole = self._print() and not self._failures
+        kept = [task.kept for task in self._tasks]
+        clear([each for each in kept if whole or not each.exists()], self._kept_in)
+        return WHOLE if whole else FAILED
 
     def stopped(self) -> None:
         """It was, in the middle."""

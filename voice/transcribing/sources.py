@@ -96,7 +96,7 @@ def _look(
         if in_folder and not _OF_SOUND.fullmatch(path.suffix):
             found.passed_over += 1
         else:
-            found.failures[str(path)] = reason_of(error)
+            found.failures[str(path)] = reason_of(error, path)
 
 
 def _seems_s(path: Path) -> float | None:
@@ -113,13 +113,15 @@ def check_regular(path: Path) -> None:
         raise SourceError("it is no plain file")
 
 
-def reason_of(error: Exception) -> str:
-    """What is wrong with a file, without its name."""
-    if isinstance(error, FileNotFoundError):
+def reason_of(error: Exception, path: Path) -> str:
+    """What is wrong with the file at ``path``, without its name; that of another stands before."""
+    if not isinstance(error, OSError):
+        return str(error).rstrip(".")
+    own = error.filename is None or str(error.filename) == str(path)
+    if own and isinstance(error, FileNotFoundError):
         return _MISSING
-    if isinstance(error, OSError):
-        return str(error.strerror or error)
-    return str(error).rstrip(".")
+    told = str(error.strerror or error)
+    return told if own else f"{error.filename}: {told}"
 
 
 def name_outputs(sources: Sequence[Source], folder: Path, suffixes: Sequence[str]) -> list[Path]:

@@ -97,6 +97,18 @@ def test_a_folder_that_cannot_be_read_is_told(
     assert len(found.sources) == 1
 
 
+def test_a_file_that_nobody_may_read_is_told(tmp_path: Path) -> None:
+    secret = put(tmp_path / "secret.wav", wav())
+    secret.chmod(0)
+    before = os.geteuid()
+    if before == 0:
+        os.seteuid(65_534)
+    try:
+        assert find([secret]).failures == {str(secret): "Permission denied"}
+    finally:
+        os.seteuid(before)
+
+
 def test_each_file_is_heard_once(tmp_path: Path) -> None:
     file = put(tmp_path / "a.wav", wav())
     (tmp_path / "b.wav").symlink_to(file)
@@ -110,11 +122,13 @@ def test_looking_ends_when_nobody_waits_for_it(tmp_path: Path) -> None:
     assert len(find([tmp_path], lambda: next(answers)).sources) == 2
 
 
-def test_reasons_are_without_names() -> None:
-    assert reason_of(FileNotFoundError(2, "No such file", "x")) == "there is no such file"
-    assert reason_of(OSError(28, "No space left on device", "x")) == "No space left on device"
-    assert reason_of(OSError("odd")) == "odd"
-    assert reason_of(MediaError("empty", "It is empty.")) == "It is empty"
+def test_a_reason_has_no_name_but_that_of_another_file() -> None:
+    x = Path("x")
+    assert reason_of(FileNotFoundError(2, "No such file", "x"), x) == "there is no such file"
+    assert reason_of(OSError(28, "No space left on device", "x"), x) == "No space left on device"
+    assert reason_of(OSError(28, "No space", "out/x"), x) == "out/x: No space"
+    assert reason_of(OSError("odd"), x) == "odd"
+    assert reason_of(MediaError("empty", "It is empty."), x) == "It is empty"
     with pytest.raises(SourceError):
         check_regular(Path("/"))
 
