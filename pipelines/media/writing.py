@@ -1,7 +1,8 @@
 """Speech as the bytes of a file, piece by piece as it is made.
 
 All formats have 24 kHz and one channel. Nothing that has been given out is written again, so
-headers say of the length that it is not known, as the formats provide for. MP3, Opus and FLAC are
+headers say of the length that it is not known, as the formats provide for; where the bytes lie in
+a file, ``tell_length`` puts it in. MP3, Opus and FLAC are
 made by libsndfile, AAC by FFmpeg, where PyAV is installed.
 """
 
@@ -11,7 +12,7 @@ import importlib
 import io
 import struct
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, BinaryIO, Final, Protocol
 
 import numpy as np
 import soundfile
@@ -34,6 +35,9 @@ CONTENT_TYPES: Final[Mapping[str, str]] = {
 """By format. An Opus file is an Ogg file (RFC 7845, section 9)."""
 
 _UNKNOWN: Final = 0xFFFF_FFFF
+_WAV_RIFF, _WAV_DATA, _FLAC_SAMPLES = 4, 40, 21
+"""Where headers say how long a file is: bytes in WAV; samples, in 36 bits, in FLAC (RFC 9639)."""
+_PAGE_HEADER: Final = 27
 _PIECE: Final = RATE // 5
 _MP3_FRAME: Final = 192
 """Bytes of a frame at 64 kbit/s: 72 times as many bits as samples (MPEG-2, layer III)."""
@@ -47,10 +51,15 @@ class _Writer(Protocol):
 
 class Encoder:
     """One file. ``name`` is one of CONTENT_TYPES. Blocks for about a hundredth of the time that the
-    audio lasts. Raises MediaError (``unsupported``) where what it needs is not installed."""
+    audio lasts. Raises MediaError (``unsupported``) where what it needs is not installed.
 
-    def __init__(self, name: str) -> None:
-        self._writer = _WRITERS[name]()
+    The same sound gives the same bytes, but for Opus: there each stream has a number, drawn by
+    lot unless ``serial`` (32 bits) says which."""
+
+    def __init__(self, name: str, serial: int | None = None) -> None:
+        self._name = name
+        self._writer = _WRITERS[name]() if serial is None or name != "opus" else _Numbered(serial)
+        self._samples = 0
         self._stream: soxr.ResampleStream | None = None
 
     def encode(self, pcm: Pcm) -> bytes:
@@ -68,9 +77,27 @@ class Encoder:
             rest = self._write(self._stream.resample_chunk(np.zeros(0, np.int16), last=True))
         return rest + self._writer.close()
 
+    def tell_length(self, file: BinaryIO) -> None:
+        """In a finished file, open for reading and writing: say in its header how long it is. WAV
+        and FLAC have a place for it; a WAV of 4 GiB says on that it does not know."""
+        size = file.seek(0, io.SEEK_END)
+        if self._name == "wav" and size < _UNKNOWN:
+            _put_at(file, _WAV_RIFF, struct.pack("<I", size - _WAV_RIFF - 4))
+            _put_at(file, _WAV_DATA, struct.pack("<I", size - _WAV_DATA - 4))
+        if self._name == "flac":
+            file.seek(_FLAC_SAMPLES)
+            whole = int.from_bytes(file.read(5), "big") >> 36 << 36 | self._samples
+            _put_at(file, _FLAC_SAMPLES, whole.to_bytes(5, "big"))
+
     def _write(self, samples: Samples) -> bytes:
+        self._samples += len(samples)
         pieces = range(0, len(samples), _PIECE)  # libsndfile keeps a whole write on the stack
         return b"".join(self._writer.write(samples[at : at + _PIECE]) for at in pieces)
+
+
+def _put_at(file: BinaryIO, place: int, data: bytes) -> None:
+    file.seek(place)
+    file.write(data)
 
 
 class _Raw:
@@ -145,6 +172,51 @@ class _Sndfile:
         return self._sink.take()
 
 
+class _Numbered:
+    """Opus in an Ogg stream of a given number, which is in every page, and so in its checksum."""
+
+    def __init__(self, serial: int) -> None:
+        self._inner = _Sndfile("OGG", "OPUS")
+        self._serial = struct.pack("<I", serial)
+        self._rest = b""
+
+    def write(self, samples: Samples) -> bytes:
+        return self._pages(self._inner.write(samples))
+
+    def close(self) -> bytes:
+        return self._pages(self._inner.close())
+
+    def _pages(self, data: bytes) -> bytes:
+        """Whole pages (RFC 3533, section 6); what is left waits for more."""
+        data, pages = self._rest + data, []
+        while len(data) >= _PAGE_HEADER:
+            lengths = data[_PAGE_HEADER : _PAGE_HEADER + data[_PAGE_HEADER - 1]]
+            size = _PAGE_HEADER + len(lengths) + sum(lengths)
+            page = data[:14] + self._serial + data[18:22] + bytes(4) + data[26:size]
+            pages.append(page[:22] + struct.pack("<I", _ogg_checksum(page)) + page[26:])
+            data = data[size:]
+        self._rest = data
+        return b"".join(pages)
+
+
+def _ogg_checksum(page: bytes) -> int:
+    checksum = 0
+    for byte in page:
+        checksum = (checksum << 8 & 0xFFFF_FFFF) ^ _OGG_TABLE[checksum >> 24 ^ byte]
+    return checksum
+
+
+def _ogg_table() -> tuple[int, ...]:
+    """CRC-32 of a byte in front: polynomial 04C11DB7, the highest bit first."""
+    table = []
+    for byte in range(256):
+        rest = byte << 24
+        for _ in range(8):
+            rest = (rest << 1) ^ (0x1_04C1_1DB7 if rest & 0x8000_0000 else 0)
+        table.append(rest)
+    return tuple(table)
+
+
 class _Mp3(_Sndfile):
     """At a constant bit rate: a variable one needs a table that can only be written at the end."""
 
@@ -199,6 +271,8 @@ def _wav() -> _Raw:
         + struct.pack("<4sI", b"data", _UNKNOWN)
     )
 
+
+_OGG_TABLE: Final = _ogg_table()
 
 _WRITERS: Final[Mapping[str, Callable[[], _Writer]]] = {
     "mp3": _Mp3,

@@ -49,16 +49,16 @@ class Piece:
 def pieces(chapters: Iterable[Chapter], narration: Narration) -> Iterator[Piece]:
     """What there is to say, each worked out when it is asked for; none has nothing to be said."""
     settings, script = narration.settings, Script(narration.language, _phrases(narration))
-    pause, done, begun, before = 0, 0, False, Kind.PARAGRAPH
+    pause, done, begun, inside, before = 0, 0, False, False, Kind.PARAGRAPH
     for number, block, opens in _blocks(chapters):
         if begun:
             between = settings.chapter_ms if opens else _between(before, block.kind, settings)
-            pause = max(pause, between)
+            pause, inside = between if inside else max(pause, between), False
         for text, spoken in _lines(script, block):
             done += len(text)
             if spoken:
                 yield Piece(spoken, pause, number, done)
-                begun, pause = True, _after(text, settings)
+                begun, inside, pause = True, True, _after(text, settings)
         before = block.kind
 
 

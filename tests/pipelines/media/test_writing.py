@@ -2,11 +2,13 @@
 
 import builtins
 import io
+import struct
 import sys
 from typing import Any
 
 import numpy as np
 import pytest
+import soundfile
 
 from engines.audio import Pcm
 from pipelines.media.reading import MediaError, open_media
@@ -93,3 +95,59 @@ def test_all_else_needs_nothing_more(form: str, monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(builtins, "__import__", without_av)
     assert len(b"".join(encoded(form, speechlike(1)))) > 1_000
+
+
+@pytest.mark.parametrize("form", list(CONTENT_TYPES))
+def test_the_same_sound_gives_the_same_bytes_however_it_comes(form: str) -> None:
+    def written(size: int) -> bytes:
+        encoder = Encoder(form, serial=0xCAFE)
+        starts = range(0, len(samples), size)
+        pieces = [encoder.encode(Pcm(samples[at : at + size], RATE)) for at in starts]
+        return b"".join([*pieces, encoder.finish()])
+
+    samples = speechlike(2.5)
+    assert written(4_800) == written(7_001) == written(100_000)
+
+
+def test_an_opus_stream_has_the_number_that_it_is_given() -> None:
+    encoder = Encoder("opus", serial=0xCAFE)
+    data = encoder.encode(Pcm(speechlike(1), RATE)) + encoder.finish()
+    pages = data.split(b"OggS")[1:]
+    assert {page[10:14] for page in pages} == {b"\xfe\xca\x00\x00"}
+    assert len(decoded(data)) >= 16_000  # which checks each page's sum
+
+
+@pytest.mark.parametrize("form", ["wav", "flac"])
+def test_a_finished_file_says_how_long_it_is(form: str) -> None:
+    encoder = Encoder(form)
+    file = io.BytesIO(encoder.encode(Pcm(speechlike(1), 22_050)) + encoder.finish())
+    encoder.tell_length(file)
+    file.seek(0)
+    assert soundfile.info(file).frames == RATE * RATE // 22_050
+    if form == "wav":
+        size = len(file.getvalue())
+        header = struct.unpack_from("<I", file.getvalue(), 4) + struct.unpack_from(
+            "<I", file.getvalue(), 40
+        )
+        assert header == (size - 8, size - 44)
+
+
+@pytest.mark.parametrize("form", ["mp3", "opus", "aac", "pcm"])
+def test_where_there_is_no_place_for_it_nothing_changes(form: str) -> None:
+    encoder = Encoder(form)
+    file = io.BytesIO(encoder.encode(Pcm(speechlike(1), RATE)) + encoder.finish())
+    before = file.getvalue()
+    encoder.tell_length(file)
+    assert file.getvalue() == before
+
+
+def test_a_wave_of_four_gibibytes_says_on_that_it_does_not_know() -> None:
+    class Huge(io.BytesIO):
+        def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+            return 2**32 if whence == io.SEEK_END else super().seek(offset, whence)
+
+    encoder = Encoder("wav")
+    file = Huge(encoder.encode(Pcm(speechlike(0.1), RATE)) + encoder.finish())
+    before = file.getvalue()
+    encoder.tell_length(file)
+    assert file.getvalue() == before
