@@ -415,6 +415,11 @@ class Vad(Protocol):
         """Another with the same weights and slots of its own, for use in another thread."""
         ...
 
+    def follow(self, slot: int, windows: FloatArray) -> FloatArray:
+        """Speech probabilities (n,) of windows (n, window_samples) of one call, one after the
+        other: what as many steps would give, at once."""
+        ...
+
     def step(self, slots: SlotArray, windows: FloatArray) -> FloatArray:
         """Speech probabilities, shape (n,), of the windows (n, window_samples) in [-1, 1].
 

@@ -82,6 +82,12 @@ class LoudnessVad:
         self.batches: list[int] = []
         self._opened = 0
 
+    def twin(self) -> "LoudnessVad":
+        return LoudnessVad()
+
+    def follow(self, slot: int, windows: np.ndarray) -> np.ndarray:
+        return np.concatenate([self.step(np.array([slot]), each[None]) for each in windows])
+
     def open(self) -> int:
         self._opened += 1
         self.slots.add(self._opened)

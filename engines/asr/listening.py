@@ -24,6 +24,7 @@ from engines.ports import (
     Priority,
     Segment,
     Transcript,
+    Word,
 )
 from engines.workers import Workers
 
@@ -42,6 +43,7 @@ class Clip:
     samples: FloatArray
     language: str | None
     prompt: str
+    word_times: bool = False
 
     @property
     def duration_ms(self) -> float:
@@ -55,10 +57,13 @@ class Clip:
 
 @dataclass(frozen=True, slots=True)
 class Hearing:
-    """What it heard, in which language."""
+    """What it heard, in which language; the words with the times of the clip where they were asked
+    for and it can tell; and what it heard before and did not believe, if it tried again."""
 
     heard: Heard
     language: str | None
+    words: tuple[Word, ...] = ()
+    disbelieved: tuple[Doubt, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,19 +90,24 @@ class Part:
         is not: people do, and who can tell has listened twice."""
         unspoken = self.doubt is Doubt.SILENCE and not self.hearing.heard.text
         own = None if unspoken or self.doubt is Doubt.ECHO else self.doubt
-        return [why.value for why in (self.before, own) if why]
+        return [why.value for why in (self.before, *self.hearing.disbelieved, own) if why]
 
     @property
     def segment(self) -> Segment:
         """Its words with their place and the recogniser's own doubts."""
-        heard = self.hearing.heard
+        heard, start_ms = self.hearing.heard, self.place.start * 1000 // RATE
+        words = self.hearing.words if self.text == heard.text else ()
         return Segment(
             self.text,
-            self.place.start * 1000 // RATE,
+            start_ms,
             self.place.stop * 1000 // RATE,
             heard.avg_logprob,
             heard.no_speech_prob,
             compression_ratio(heard.text),
+            tuple(
+                replace(word, start_ms=start_ms + word.start_ms, end_ms=start_ms + word.end_ms)
+                for word in words
+            ),
         )
 
 
@@ -152,27 +162,35 @@ class Threaded:
 
 
 class Listener:
-    """An ``engines.ports.Asr`` around a recogniser."""
+    """An ``engines.ports.Asr`` around a recogniser, and one of its own for ``files`` where theirs
+    are not to wait among the clips of calls."""
 
-    def __init__(self, name: str, recogniser: Recogniser) -> None:
+    def __init__(self, name: str, recogniser: Recogniser, files: Recogniser | None = None) -> None:
         self._name = name
         self._recogniser = recogniser
+        self._files = files or recogniser
         self._slots: Slots | None = None
+        self._file_slots: Slots | None = None
 
     async def warm_up(self) -> None:
         """Load the model and let it hear a second of nothing. Raises EngineError."""
         await self._recogniser.warm_up()
         nothing = Clip(Pcm.silence(1000, RATE).floats(), None, "")
         await self._recogniser.hear(nothing, Priority.FINAL)
-        self._slots = Slots(self._name, self._recogniser.slots)
+        self._slots = self._file_slots = Slots(self._name, self._recogniser.slots)
+        if self._files is not self._recogniser:
+            await self._files.warm_up()
+            self._file_slots = Slots(self._name, self._files.slots)
 
     async def close(self) -> None:
         """Free the model."""
-        self._slots = None
+        self._slots = self._file_slots = None
         await self._recogniser.close()
+        if self._files is not self._recogniser:
+            await self._files.close()
 
     def load(self) -> Load:
-        """Clips that are being heard, and those that wait."""
+        """Clips of calls that are being heard, and those that wait."""
         return self._slots.load() if self._slots else Load()
 
     @asynccontextmanager
@@ -197,7 +215,7 @@ class Listener:
             return
         if self._slots is None:
             raise EngineError(self._name, "unavailable", "it is not loaded: await warm_up() first")
-        clip = Clip(request.pcm.floats(), request.language, request.prompt)
+        clip = Clip(request.pcm.floats(), request.language, request.prompt, request.word_times)
         parts: list[Part] = []
         for part in await self._hear(clip, 0, LONGEST_MS, request.priority):
             parts += await self._hear_again(clip, part, request.priority)
@@ -207,20 +225,27 @@ class Listener:
         self, clip: Clip, start: int, longest_ms: float, priority: Priority
     ) -> list[Part]:
         """The clip in pieces of at most so much, each told what the one before it said."""
-        assert self._slots is not None
         parts: list[Part] = []
         prompt, language = clip.prompt, clip.language
         for place in quiet_pieces(clip.samples, RATE, int(longest_ms)):
-            piece = Clip(clip.samples[place], language, prompt)
+            piece = Clip(clip.samples[place], language, prompt, clip.word_times)
             if why := piece.sound.doubt:
                 hearing = Hearing(Heard("", piece.sound), None)
             else:
-                async with self._slots.hold(priority):
-                    hearing = await self._recogniser.hear(piece, priority)
+                hearing = await self._heard(piece, priority)
                 why = doubt(hearing.heard)
             parts.append(Part(hearing, slice(start + place.start, start + place.stop), why))
             prompt, language = parts[-1].text or prompt, hearing.language or language
         return parts
+
+    async def _heard(self, piece: Clip, priority: Priority) -> Hearing:
+        of_file = priority is Priority.BATCH
+        slots, recogniser = (
+            (self._file_slots, self._files) if of_file else (self._slots, self._recogniser)
+        )
+        assert slots is not None
+        async with slots.hold(priority):
+            return await recogniser.hear(piece, priority)
 
     async def _hear_again(self, clip: Clip, part: Part, priority: Priority) -> list[Part]:
         """The part, or what comes out in smaller pieces where it is doubted and they are not.
@@ -230,7 +255,12 @@ class Listener:
         """
         if part.doubt not in AGAIN_FOR or priority is Priority.PARTIAL:
             return [part]
-        again = Clip(clip.samples[part.place], part.hearing.language or clip.language, "")
+        again = replace(
+            clip,
+            samples=clip.samples[part.place],
+            language=part.hearing.language or clip.language,
+            prompt="",
+        )
         if again.duration_ms < WORTH_AGAIN_MS:
             return [part]
         longest_ms = again.duration_ms / AGAIN_PIECES

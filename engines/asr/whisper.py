@@ -7,8 +7,9 @@ repeating the last phrase, at a fifth of the cost (2 s, or less than 8 s in all,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import ctranslate2
 import numpy as np
@@ -16,16 +17,19 @@ from tokenizers import Tokenizer
 
 from engines.asr.listening import Clip, Hearing, Listener, Threaded
 from engines.asr.logmel import frames_of, log_mel
+from engines.asr.together import Kind, Together
 from engines.asr.whisper_decoding import (
     MOST_TEXT_TOKENS,
-    Attempt,
     Decoded,
     Trial,
     Vocabulary,
     most_tokens,
 )
+from engines.asr.word_times import words_of
 from engines.models import ModelStore
-from engines.ports import Asr, EngineError
+from engines.ports import Asr, EngineError, FloatArray
+
+NAME: Final = "whisper"
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,9 @@ class Options:
 
     ``language``: the code of the language spoken; empty: detected in each clip. ``compute_type``:
     int8 needs half the time of float32 on a CPU and hears as well. ``retries``: how often a
-    doubtful clip is decoded again, first with more silence behind it, then warmer.
+    doubtful clip is decoded again, first with more silence behind it, then warmer. ``batch``: how
+    many clips of files each of the ``threads`` decodes together, by a second copy of the model; 0:
+    there is none, and the clips of files are heard one by one between those of calls.
     """
 
     model: str = "whisper-base"
@@ -46,18 +52,49 @@ class Options:
     pad_ms: int = 3000
     shortest_ms: int = 8000
     retries: int = 2
+    batch: int = 8
 
 
 def create(options: Options, models: ModelStore) -> Asr:
     """The recogniser; ``warm_up`` loads the model."""
     models.path(options.model)  # tells of missing files before any engine has been loaded
-    return Listener("whisper", Threaded("whisper", lambda: Whisper(options, models).hear))
+    calls = Threaded(NAME, lambda: Whisper(options, models).hear)
+    if not options.batch:
+        return Listener(NAME, calls)
+    threads, single = options.threads, replace(options, threads=1)
+    files = Together(NAME, lambda: Whisper(single, models, threads), threads, options.batch)
+    return Listener(NAME, calls, files)
+
+
+class Attempting:
+    """The attempts at one clip, see ``engines.asr.together.Attempts``."""
+
+    def __init__(self, clip: Clip, trial: Trial) -> None:
+        self.clip = clip
+        self.trial = trial
+        self.hearing: Hearing | None = None
+        self._attempts = iter(trial)
+        self.attempt = next(self._attempts)
+        self.encoded: tuple[int, Any] = 0, None
+        """Frames and states of the last attempt, if it was made alone."""
+
+    @property
+    def kind(self) -> Kind:
+        return self.attempt.temperature, self.attempt.before
+
+    def add(self, decoded: Decoded) -> bool:
+        """What came of the attempt. False where another follows."""
+        self.trial.add(decoded)
+        attempt = next(self._attempts, None)
+        self.attempt = attempt or self.attempt
+        return attempt is None
 
 
 class Whisper:
-    """The loaded model. Raises EngineError (``unavailable``) where it cannot be loaded."""
+    """The loaded model (``engines.asr.together.Ensemble``). ``at_once`` batches are computed on
+    ``options.threads`` each. Raises EngineError (``unavailable``) where it cannot be loaded."""
 
-    def __init__(self, options: Options, models: ModelStore) -> None:
+    def __init__(self, options: Options, models: ModelStore, at_once: int = 1) -> None:
         folder = models.path(options.model)
         self._options = options
         try:
@@ -66,21 +103,27 @@ class Whisper:
                 str(folder),
                 device=options.device,
                 compute_type=options.compute_type,
+                inter_threads=at_once,
                 intra_threads=options.threads,
             )
         except Exception as error:  # tokenizers raises bare Exception
             raise EngineError(
-                "whisper",
+                NAME,
                 "unavailable",
                 f"cannot load the model in {folder}: {error}. It needs model.bin, config.json, "
                 "tokenizer.json and vocabulary.txt as CTranslate2 writes them",
             ) from error
-        self._vocabulary = Vocabulary(
-            "whisper", tokenizer, multilingual=self._model.is_multilingual
-        )
+        self._vocabulary = Vocabulary(NAME, tokenizer, multilingual=self._model.is_multilingual)
 
     def hear(self, clip: Clip) -> Hearing:
         """Decode one clip of at most 30 s, again where the guard doubts the result."""
+        alone = self.begin(clip)
+        while alone.hearing is None:
+            self.go_on([alone])
+        return alone.hearing
+
+    def begin(self, clip: Clip) -> Attempting:
+        """See ``Ensemble``."""
         options = self._options
         trial = Trial(
             clip,
@@ -89,44 +132,94 @@ class Whisper:
             pad_ms=options.pad_ms,
             retries=options.retries,
         )
-        encoded, pad_ms = None, -1
+        begun = Attempting(clip, trial)
+        if begun.attempt.language:
+            self._vocabulary.task(begun.attempt.language)  # refuses what is no language
+        return begun
+
+    def go_on(self, clips: Sequence[Attempting]) -> None:
+        """See ``Ensemble``."""
         try:
-            for attempt in trial:
-                if attempt.pad_ms != pad_ms:
-                    encoded, pad_ms = self._encode(clip, attempt.pad_ms), attempt.pad_ms
-                trial.add(self._decode(encoded, attempt, clip.duration_ms))
+            encoded = self._encode(clips)
+            decoded = self._decode(encoded, clips)
+            over = [each for each, what in zip(clips, decoded, strict=True) if each.add(what)]
+            for each in over:
+                each.hearing = each.trial.hearing
+            if any(each.clip.word_times for each in over):
+                self._time_words(encoded, clips)
         except RuntimeError as error:  # what CTranslate2 throws
-            raise EngineError("whisper", "failed", f"decoding failed: {error}") from error
-        return trial.hearing
+            raise EngineError(NAME, "failed", f"decoding failed: {error}") from error
 
-    def _encode(self, clip: Clip, pad_ms: int) -> Any:
-        shortest_ms = self._options.shortest_ms + pad_ms - self._options.pad_ms
-        frames = frames_of(max(clip.duration_ms + pad_ms, shortest_ms))
-        features = log_mel(clip.samples, frames, self._model.n_mels)
-        return self._model.encode(ctranslate2.StorageView.from_array(features[np.newaxis]))
+    def _encode(self, clips: Sequence[Attempting]) -> Any:
+        """States of all, filled up to the longest with silence."""
+        frames = max(self._frames(each) for each in clips)
+        if len(clips) == 1 and clips[0].encoded[0] == frames:
+            return clips[0].encoded[1]
+        mels = self._model.n_mels
+        features = np.stack([log_mel(each.clip.samples, frames, mels) for each in clips])
+        if len(clips) == 1:
+            clips[0].encoded = frames, self._states(features)
+            return clips[0].encoded[1]
+        if self._options.device != "cpu":
+            return self._states(features)
+        # one by one: the states of several do not stay in a core's cache, which costs a half more
+        states = [np.asarray(self._states(each)) for each in features[:, np.newaxis]]
+        return ctranslate2.StorageView.from_array(np.concatenate(states))
 
-    def _detect(self, encoded: Any) -> str:
-        token: str = self._model.detect_language(encoded)[0][0][0]
-        return token.strip("<|>")
+    def _states(self, features: FloatArray) -> Any:
+        return self._model.encode(ctranslate2.StorageView.from_array(features))
 
-    def _decode(self, encoded: Any, attempt: Attempt, duration_ms: float) -> Decoded:
-        language = attempt.language or self._detect(encoded)
-        prompt = self._vocabulary.prompt(attempt.before, language)
-        warm = attempt.temperature > 0
-        result = self._model.generate(
+    def _frames(self, each: Attempting) -> int:
+        options, pad_ms = self._options, each.attempt.pad_ms
+        shortest_ms = options.shortest_ms + pad_ms - options.pad_ms
+        return frames_of(max(each.clip.duration_ms + pad_ms, shortest_ms))
+
+    def _languages(self, encoded: Any, clips: Sequence[Attempting]) -> list[str]:
+        """Those that are asked for, or else detected."""
+        asked = [each.attempt.language for each in clips]
+        if None not in asked:
+            return [language for language in asked if language]
+        likeliest = [row[0][0].strip("<|>") for row in self._model.detect_language(encoded)]
+        return [language or found for language, found in zip(asked, likeliest, strict=True)]
+
+    def _decode(self, encoded: Any, clips: Sequence[Attempting]) -> list[Decoded]:
+        languages = self._languages(encoded, clips)
+        temperature, before = clips[0].kind
+        history = self._vocabulary.history(before)
+        prompts = [[*history, *self._vocabulary.task(language)] for language in languages]
+        longest_ms = max(each.clip.duration_ms for each in clips)
+        results = self._model.generate(
             encoded,
-            [prompt],
-            beam_size=1 if warm else self._options.beam_size,
-            max_length=length_limit(duration_ms, len(prompt)),
+            prompts,
+            beam_size=1 if temperature > 0 else self._options.beam_size,
+            max_length=length_limit(longest_ms, len(prompts[0])),
             return_scores=True,
             return_no_speech_prob=True,
-            sampling_topk=0 if warm else 1,
-            sampling_temperature=attempt.temperature if warm else 1.0,
-        )[0]
-        ids = result.sequences_ids[0]
-        # the score is the mean over the text; Whisper's own average counts the end token too
-        logprob = result.scores[0] * len(ids) / (len(ids) + 1)
-        return Decoded(ids, logprob, result.no_speech_prob, language)
+            sampling_topk=0 if temperature > 0 else 1,
+            sampling_temperature=temperature or 1.0,
+        )
+        return [_decoded(*each) for each in zip(results, languages, strict=True)]
+
+    def _time_words(self, encoded: Any, clips: Sequence[Attempting]) -> None:
+        """Of all that are settled and are to have them: by what the decoder looked at as it wrote
+        each token. One call has one language."""
+        ids = [each.trial.ids for each in clips]
+        frames = [frames_of(each.clip.duration_ms) for each in clips]
+        for language in {each.hearing.language for each in clips if each.hearing}:
+            task = self._vocabulary.task(str(language))[:-1]  # it puts <|notimestamps|> there
+            aligned = self._model.align(encoded, task, ids, frames)
+            for each, tokens, alignment in zip(clips, ids, aligned, strict=True):
+                if each.hearing and each.clip.word_times and each.hearing.language == language:
+                    texts = self._vocabulary.characters(tokens)
+                    words = words_of(texts, alignment.alignments, alignment.text_token_probs)
+                    each.hearing = replace(each.hearing, words=words)
+
+
+def _decoded(result: Any, language: str) -> Decoded:
+    ids = result.sequences_ids[0]
+    # the score is the mean over the text; Whisper's own average counts the end token too
+    logprob = result.scores[0] * len(ids) / (len(ids) + 1)
+    return Decoded(ids, logprob, result.no_speech_prob, language)
 
 
 def length_limit(duration_ms: float, prompt_tokens: int) -> int:

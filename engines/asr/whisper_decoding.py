@@ -25,6 +25,8 @@ MOST_PROMPT_TOKENS = 223  # half of them, less <|startofprev|>
 MOST_TEXT_TOKENS = 224
 TOKENS_A_SECOND = 12  # fast speech has 8 in English; scripts split into bytes have more
 SPARE_TOKENS = 12
+_HALF = "\ufffd"
+_MOST_BYTES = 4  # of a character in UTF-8
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +117,26 @@ class Vocabulary:
 
     def text(self, ids: Sequence[int]) -> str:
         """The words of some tokens, without any special ones, which lie behind the end's."""
-        words: str = self._tokens.decode([token for token in ids if token < self._end])
+        words: str = self._tokens.decode(self.spoken(ids))
         return words.strip()
+
+    def spoken(self, ids: Sequence[int]) -> list[int]:
+        """Those that are text."""
+        return [token for token in ids if token < self._end]
+
+    def characters(self, ids: Sequence[int]) -> list[str]:
+        """What each token adds to the text. Where several make up one character, the last does."""
+        texts: list[str] = []
+        before: list[int] = []
+        for token in ids:
+            before.append(token)
+            text: str = self._tokens.decode(before)
+            if text.endswith(_HALF) and len(before) < _MOST_BYTES:
+                texts.append("")
+            else:
+                texts.append(text)
+                before = []
+        return texts
 
 
 def most_tokens(duration_ms: float) -> int:
@@ -149,6 +169,7 @@ class Trial:
         self._retries = retries
         self._sound = clip.sound
         self._heard: list[Heard] = []
+        self._ids: list[Sequence[int]] = []
 
     def __iter__(self) -> Iterator[Attempt]:
         """The plain way; then more silence and no prompt, which misleads at times; then warmer."""
@@ -163,6 +184,7 @@ class Trial:
         """What came of the last attempt."""
         self._language = decoded.language
         text = self._vocabulary.text(decoded.ids)
+        self._ids.append(decoded.ids)
         self._heard.append(self.heard(text, decoded.avg_logprob, decoded.no_speech_prob))
 
     def heard(
@@ -174,7 +196,15 @@ class Trial:
     @property
     def hearing(self) -> Hearing:
         """The best of the attempts so far, of which there must be one."""
-        return Hearing(best(self._heard), self._language)
+        believed = best(self._heard)
+        doubts = (doubt(each) for each in self._heard if each is not believed)
+        return Hearing(believed, self._language, disbelieved=tuple(filter(None, doubts)))
+
+    @property
+    def ids(self) -> list[int]:
+        """The tokens of its text."""
+        place = self._heard.index(best(self._heard))
+        return self._vocabulary.spoken(self._ids[place])
 
 
 def is_settled(attempts: list[Heard]) -> bool:

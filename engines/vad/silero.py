@@ -243,6 +243,10 @@ class Silero:
         self._taken.remove(slot)
         self._free.append(slot)
 
+    def twin(self) -> Silero:
+        """See ``engines.ports.Vad``."""
+        return Silero(self._weights)
+
     def step(self, slots: SlotArray, windows: FloatArray) -> FloatArray:
         """Speech probabilities (n,) of windows (n, 512) in [-1, 1] of the calls in ``slots``."""
         n = len(slots)
@@ -259,6 +263,23 @@ class Silero:
         row[:, _TAIL] = windows[:, -CONTEXT:]
         self._state[slots] = row
         return probabilities
+
+    def follow(self, slot: int, windows: FloatArray) -> FloatArray:
+        """Speech probabilities (n,) of windows (n, 512) of one call, one after the other: the same
+        as n steps, but only the LSTM goes from window to window. 256 at a time cost 20 us each."""
+        n = len(windows)
+        work = self._work.get(n) or self._new_work(n)
+        state, row = self._state[slot], work.row
+        row[0, _TAIL] = state[_TAIL]
+        row[1:, _TAIL] = windows[:-1, -CONTEXT:]
+        _listen(work, windows)
+        _transform(work, self._weights.fourier)
+        _convolve(work, self._weights)
+        np.matmul(row[:, _CONV], self._weights.lstm[:HIDDEN], out=work.gates)
+        np.add(work.gates, self._weights.lstm_bias, out=work.gates)
+        _remember_each(work, self._weights, state)
+        state[_TAIL] = windows[-1, -CONTEXT:]
+        return _probabilities(work, self._weights)
 
     def _new_work(self, n: int) -> _Work:
         if n > self._memory.size:
@@ -337,8 +358,33 @@ def _remember(work: _Work, weights: Weights) -> FloatArray:
     np.multiply(memory, 0.5, out=memory)
     np.tanh(memory, out=spare)
     np.multiply(spare, exit_, out=hidden)
+    return _probabilities(work, weights)
 
-    np.maximum(hidden, 0, out=spare)
+
+def _remember_each(work: _Work, weights: Weights, state: FloatArray) -> None:
+    """The cell over the windows of one call, whose ``gates`` lack what it remembers: renews
+    ``state`` and leaves 2 h in each row."""
+    memory, hidden, spare = state[_C], state[_H], work.spare[0]
+    recurrent, from_hidden = weights.lstm[HIDDEN:], np.empty(4 * HIDDEN, np.float32)
+    for gates, row in zip(work.gates, work.row, strict=True):
+        np.dot(hidden, recurrent, out=from_hidden)
+        gates += from_hidden
+        np.tanh(gates, out=gates)
+        gates[: 3 * HIDDEN] += 1
+        entry, forget, exit_, cell = gates.reshape(4, HIDDEN)
+        memory *= forget
+        np.multiply(entry, cell, out=spare)
+        memory += spare
+        memory *= 0.5
+        np.tanh(memory, out=spare)
+        np.multiply(spare, exit_, out=hidden)
+        row[_H] = hidden
+
+
+def _probabilities(work: _Work, weights: Weights) -> FloatArray:
+    """From the rows' 2 h."""
+    spare = work.spare
+    np.maximum(work.row[:, _H], 0, out=spare)
     logits: FloatArray = spare @ weights.out
     logits += weights.out_bias
     np.tanh(logits, out=logits)

@@ -75,7 +75,8 @@ class TestRealWhisper:
         said = " ".join([clip.words] * 5)
         assert wer([(said, once.text)]).rate > 0.5
         assert wer([(said, again.text)]).rate < 0.25
-        assert once.suspicion == again.suspicion != ""
+        assert "pace" in once.suspicion
+        assert "pace" in again.suspicion
 
     @pytest.mark.parametrize("seconds", [0.7, 1.2, 3.0, 10.0])
     async def test_ten_people_at_once_say_nothing(self, asr, models, listen, seconds):

@@ -98,6 +98,27 @@ def test_a_window_sounds_alike_in_a_batch_of_any_size(
 
 
 @pytest.mark.engine
+@pytest.mark.parametrize("counts", [(1, 2, 40), (256,), (7, 256, 1)])
+def test_windows_that_follow_each_other_sound_as_in_as_many_steps(
+    vad: Vad, speech: FloatArray, counts: tuple[int, ...]
+) -> None:
+    windows = np.concatenate(list(speech))
+    stepped, followed = vad.open(), vad.twin().open()
+    other, start = vad.twin(), 0
+    assert other.open() == followed
+    for count in counts:
+        some = windows[start : start + count]
+        expected = np.concatenate([vad.step(np.array([stepped]), each[None]) for each in some])
+        assert np.abs(other.follow(followed, some) - expected).max() < 1e-5
+        start += count
+    after = windows[None, start]
+    one, same = (
+        of.step(np.array([slot]), after) for of, slot in ((vad, stepped), (other, followed))
+    )
+    assert abs(one[0] - same[0]) < 1e-5
+
+
+@pytest.mark.engine
 def test_a_slot_given_back_forgets_its_call(vad: Vad, speech: FloatArray) -> None:
     slot = vad.open()
     first = [vad.step(np.array([slot]), window[None])[0] for window in speech[0, :20]]

@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engines.ports import AsrRequest, EngineError, Priority, Segment, Transcript
+from engines.ports import AsrRequest, EngineError, Priority, Segment, Transcript, Word
 from pipelines.places import DisplacedError
 from pipelines.transcription.captions import Utterance
 from pipelines.transcription.chunks import ChunkSettings
-from pipelines.transcription.hearing import Wanted, transcribe
-
-pytestmark = pytest.mark.virtual_clock
+from pipelines.transcription.hearing import AT_ONCE, Wanted, transcribe
 
 
 class Counting:
@@ -76,7 +74,7 @@ async def hear(
 
     source = more.get("source") or blocks((0, 1), (8_000, 2), (0, 1), (8_000, 1), (0, 0.3))
     place = place or Anywhere()
-    took = await transcribe(source, wanted or Wanted(), vad, asr, place, put)
+    took = await transcribe(source, wanted or Wanted(), vad, asr, place, put, more.get("reach"))
     assert vad.slots == set()
     return heard, took
 
@@ -157,22 +155,140 @@ async def test_a_recogniser_that_gives_nothing_is_told(vad: Any) -> None:
         await hear(vad, Mute())
 
 
-async def test_no_more_is_cut_ahead_than_a_few_chunks(vad: Any) -> None:
-    asr, taken = Counting(), 0
+# --- many at a time -------------------------------------------------------------------------
+
+
+def talk(times: int) -> AsyncIterator[np.ndarray]:
+    return blocks(*((8_000, 1), (0, 1)) * times)
+
+
+ENGLISH = Wanted("en")
+
+
+async def settled() -> None:
+    for _ in range(200):
+        await asyncio.sleep(0.001)
+
+
+class Choosing(Counting):
+    """Each clip is heard when it is told so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting: dict[int, asyncio.Event] = {}
+        self.more = asyncio.Condition()
+
+    async def _play(self, number: int) -> AsyncIterator[Transcript]:
+        async with self.more:
+            self.waiting[number] = asyncio.Event()
+            self.more.notify_all()
+        await self.waiting[number].wait()
+        yield Transcript(f"clip {number}", "en")
+
+    async def until(self, count: int) -> None:
+        async with self.more:
+            await self.more.wait_for(lambda: len(self.waiting) >= count)
+
+
+async def test_chunks_are_heard_side_by_side_and_told_in_order(vad: Any) -> None:
+    asr, reached = Choosing(), list[int]()
+    hearing = asyncio.ensure_future(
+        hear(vad, asr, wanted=ENGLISH, source=talk(6), reach=reached.append)
+    )
+    await asr.until(6)
+    for number in (4, 6, 2, 1, 3, 5):
+        asr.waiting[number].set()
+    heard, lasts_ms = await hearing
+    assert [each.text for each in heard] == [f"clip {number}" for number in range(1, 7)]
+    assert reached == sorted(reached)
+    assert len(reached) == 7
+    assert reached[-1] == lasts_ms == 12_000
+
+
+async def test_no_more_is_under_way_nor_cut_ahead_than_so_much(vad: Any) -> None:
+    asr, taken = Choosing(), 0
 
     async def counted() -> AsyncIterator[np.ndarray]:
         nonlocal taken
-        for _ in range(50):
-            async for block in blocks((8_000, 1), (0, 1)):
-                taken += len(block)
-                yield block
+        async for block in talk(200):
+            taken += len(block)
+            yield block
 
-    asr.go.clear()
-    hearing = asyncio.ensure_future(hear(vad, asr, source=counted()))
-    await asr.entered.wait()
-    for _ in range(2_000):
-        await asyncio.sleep(0)
-    assert taken < 10 * 32_000
-    asr.go.set()
+    hearing = asyncio.ensure_future(hear(vad, asr, wanted=ENGLISH, source=counted()))
+    await asr.until(AT_ONCE)
+    await settled()
+    assert len(asr.waiting) == AT_ONCE
+    assert taken < 100 * 16_000
+    for number in range(1, 201):
+        await asr.until(number)
+        asr.waiting[number].set()
     heard, _ = await hearing
-    assert len(heard) == 50
+    assert [each.text for each in heard] == [f"clip {number}" for number in range(1, 201)]
+
+
+async def test_who_takes_what_was_said_slowly_holds_all_back(vad: Any) -> None:
+    asr, go = Counting(), asyncio.Event()
+
+    async def put(_: Utterance) -> None:
+        await go.wait()
+
+    hearing = asyncio.ensure_future(
+        transcribe(talk(100), ENGLISH, vad, asr, Anywhere(), put)  # type: ignore[arg-type]
+    )
+    await settled()
+    assert len(asr.requests) <= AT_ONCE
+    go.set()
+    await hearing
+    assert len(asr.requests) == 100
+
+
+# --- languages ------------------------------------------------------------------------------
+
+
+def in_languages(*languages: str) -> list[Transcript]:
+    return [Transcript(f"text {n} of some length", code) for n, code in enumerate(languages)]
+
+
+async def test_a_file_has_the_language_of_most_of_its_beginning(vad: Any) -> None:
+    asr = Counting(*in_languages("de", "nl", "de", "de", "de", "de"))
+    heard, _ = await hear(vad, asr, source=talk(5))
+    assert [each.language for each in asr.requests] == [None, None, None, "de", "de", "de"]
+    assert [each.text.split()[1] for each in heard] == ["0", "3", "2", "4", "5"]
+
+
+async def test_a_short_file_has_one_too_and_silence_votes_for_none(vad: Any) -> None:
+    asr = Counting(Transcript("", None), *in_languages("de"))
+    heard, _ = await hear(vad, asr, source=talk(2))
+    assert [each.language for each in asr.requests] == [None, None]
+    assert [each.language for each in heard] == [None, "de"]
+
+
+async def test_a_mixed_file_has_a_language_for_each_chunk(vad: Any) -> None:
+    asr = Counting(*in_languages("de", "nl", "de", "en", "de"))
+    heard, _ = await hear(vad, asr, source=talk(5), wanted=Wanted(mixed=True))
+    assert {each.language for each in asr.requests} == {None}
+    assert [each.language for each in heard] == ["de", "nl", "de", "en", "de"]
+
+
+# --- seams and words ------------------------------------------------------------------------
+
+
+async def test_what_two_chunks_have_in_common_is_told_once(vad: Any) -> None:
+    asr = Counting(Transcript("we went to the", "en"), Transcript("to the river", "en"))
+    heard, _ = await hear(vad, asr, source=blocks((8_000, 40)), wanted=ENGLISH)
+    assert [each.text for each in heard] == ["we went to the", "river"]
+
+
+async def test_the_words_of_a_segment_have_the_times_of_the_file(vad: Any) -> None:
+    words = (Word("one", 300, 500, 0.9), Word("two", 500, 9_000, 0.8))
+    asr = Counting(Transcript("one two", "en", (Segment("one two", 0, 9_000, words=words),)))
+    heard, _ = await hear(
+        vad, asr, source=blocks((0, 1), (8_000, 2), (0, 1)), wanted=Wanted("en", word_times=True)
+    )
+    assert asr.requests[0].word_times
+    [segment] = heard[0].segments
+    one, two = segment.words
+    assert (one.text, one.probability) == ("one", 0.9)
+    assert one.end_ms - one.start_ms == 200
+    assert one.end_ms == two.start_ms
+    assert two.end_ms == segment.end_ms == pytest.approx(3_000, abs=64)

@@ -1,0 +1,63 @@
+"""Words that two chunks have in common, told once.
+
+Where speech has no pause to cut it at, the end of one chunk is the beginning of the next, so that
+each word is heard whole in one of them at least.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from difflib import SequenceMatcher
+from typing import Final
+
+from engines.ports import Segment
+from pipelines.transcription.captions import Utterance
+
+_MOST_SHARED: Final = 6
+"""Words on either side of a seam that may be the same: as many as fit into what is shared."""
+
+_MOST_CUT: Final = 2
+"""Words around one that both have which may be what is left of words cut in two."""
+
+_PUNCTUATION: Final = "\"'.,;:!?…-–—()[]¿¡。、！？"
+
+
+def part(before: Utterance, after: Utterance) -> tuple[Utterance, Utterance]:
+    """The same without what both have: they were heard in chunks of which the end of one is the
+    beginning of the other. Words at the very cut, which either heard the half of, go too."""
+    ends, begins = before.text.split(), after.text.split()
+    tail, head = ends[-_MOST_SHARED:], begins[:_MOST_SHARED]
+    matcher = SequenceMatcher(
+        None, [_plain(word) for word in tail], [_plain(word) for word in head]
+    )
+    match = matcher.find_longest_match()
+    if not match.size or len(tail) - match.a - match.size + match.b > _MOST_CUT:
+        return before, after
+    kept = len(ends) - len(tail) + match.a + match.size
+    dropped = match.b + match.size
+    return _cut(before, 0, kept), _cut(after, dropped, len(begins))
+
+
+def _plain(word: str) -> str:
+    return word.strip(_PUNCTUATION).casefold()
+
+
+def _cut(utterance: Utterance, first: int, last: int) -> Utterance:
+    """Its words from one to another, in their segments."""
+    segments, place = [], 0
+    for segment in utterance.segments:
+        words = segment.text.split()
+        kept = slice(max(0, first - place), max(0, min(len(words), last - place)))
+        place += len(words)
+        if words[kept]:
+            segments.append(_part_of(segment, words, kept))
+    text = " ".join(utterance.text.split()[first:last])
+    return replace(utterance, text=text, segments=tuple(segments))
+
+
+def _part_of(segment: Segment, words: list[str], kept: slice) -> Segment:
+    timed = segment.words[kept] if len(segment.words) == len(words) else ()
+    start_ms = timed[0].start_ms if timed else segment.start_ms
+    end_ms = timed[-1].end_ms if timed else segment.end_ms
+    text = " ".join(words[kept])
+    return replace(segment, text=text, start_ms=start_ms, end_ms=end_ms, words=timed)
