@@ -48,20 +48,18 @@ def words(text: str) -> int:
 
 def _joined(parts: Iterable[Part]) -> Iterator[tuple[str, str]]:
     """Texts with the place where each begins."""
-    gathered: list[str] = []
-    place, count = "", 0
+    gathered = place = ""
     for part in parts:
         for piece in _pieces(part.text):
-            more = words(piece)
-            if gathered and (count + more > MOST_WORDS or part.whole):
-                yield "\n".join(gathered), place
-                gathered, count = [], 0
+            both = f"{gathered}\n{piece}" if gathered else piece
+            if gathered and (part.whole or not _fits(both)):
+                yield gathered, place
+                gathered, both = "", piece
             if not gathered:
                 place = part.place
-            gathered.append(piece)
-            count += more
+            gathered = both
     if gathered:
-        yield "\n".join(gathered), place
+        yield gathered, place
 
 
 def _pieces(text: str) -> Iterator[str]:

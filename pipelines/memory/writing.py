@@ -183,6 +183,7 @@ def _locked(part: Path) -> apsw.Connection:
     connection = connect(str(part), _FLAGS)
     try:
         connection.execute("PRAGMA locking_mode=EXCLUSIVE; BEGIN EXCLUSIVE; COMMIT")
+        rows(connection, "SELECT count(*) FROM sqlite_schema")
     except apsw.NotADBError:
         connection.close()
         part.unlink()
