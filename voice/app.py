@@ -16,10 +16,11 @@ from typing import Any, Final, cast
 
 import engines
 from engines.models import ModelStore
-from engines.ports import Asr, EndOfTurn, EngineError, Tts, Vad
+from engines.ports import Asr, Embedder, EndOfTurn, EngineError, Tts, Vad
 from engines.remote.spec import EngineSpec, Kind, Place
 from engines.vad.ears import Ears
 from pipelines.conversation.ports import Engines
+from pipelines.memory.lookup import Documents
 from voice.config import (
     ENGINES,
     NO_ENGINE,
@@ -61,10 +62,18 @@ async def open_house(config: Config) -> AsyncIterator[House]:
         if judge is not None:
             stack.push_async_callback(judge.close)
         ears = Ears(make_engine("vad", config.vad, models))
+        embedder = _make_embedder(config, models)
+        if embedder is not None:
+            stack.push_async_callback(embedder.close)
+            embedder = metered(embedder, "embedding", meter)
+        documents = _documents(config, embedder)
+        if documents is not None:
+            stack.push_async_callback(documents.close)
         metrics = Metrics()
         metrics.watch_ears(ears)
-        metrics.watch_engines(made, ears)
-        house = House(config, Engines(ears, **made, end_of_turn=judge), metrics, meter)
+        metrics.watch_engines(made | {"embedding": embedder}, ears)
+        served = Engines(ears, **made, end_of_turn=judge, knowledge=documents)
+        house = House(config, served, metrics, meter, embedder)
         stack.push_async_callback(asyncio.to_thread, house.traces.close)
         stack.push_async_callback(asyncio.to_thread, house.records.close)
         yield house
@@ -83,6 +92,17 @@ async def open_speaking(config: Config) -> AsyncIterator[Tts]:
     """What speaks, and nothing else; as ``open_hearing``."""
     async with _open_alone(config, "tts") as tts:
         yield tts
+
+
+@asynccontextmanager
+async def open_embedding(config: Config) -> AsyncIterator[Embedder]:
+    """What tells texts apart, and nothing else; as ``open_hearing``."""
+    check_engines(config, ("embedding",))
+    embedder: Embedder = make_engine("embedding", config.embedding, ModelStore(config.models_path))
+    try:
+        yield embedder
+    finally:
+        await embedder.close()
 
 
 @asynccontextmanager
@@ -126,7 +146,8 @@ def check_engines(config: Config, kinds: Sequence[str] | None = None) -> None:
 def engine_kinds(config: Config) -> tuple[str, ...]:
     """The sections of the engines that a configuration has."""
     judge = () if config.end_of_turn.engine == NO_ENGINE else ("end_of_turn",)
-    return ("vad", *judge, *ENGINES)
+    embedder = ("embedding",) if config.memory.index else ()
+    return ("vad", *judge, *ENGINES, *embedder)
 
 
 async def warm_up(house: House, told: Callable[[str], None]) -> None:
@@ -141,6 +162,10 @@ async def warm_up(house: House, told: Callable[[str], None]) -> None:
         name, took_s = getattr(house.config, kind).engine, loop.time() - began
         house.metrics.model_load.labels(kind).set(took_s)
         told(f"{kind}  {name}  warm in {took_s:.1f} s")
+    if isinstance(documents := house.engines.knowledge, Documents):
+        began = loop.time()
+        await documents.warm_up()
+        told(f"memory  {house.config.memory.index}  warm in {loop.time() - began:.1f} s")
     house.ready = True
 
 
@@ -190,6 +215,28 @@ def _make_judge(config: EngineConfig, models: ModelStore) -> EndOfTurn | None:
         logger.warning("turns are judged by their words alone: %s", error.message)
         return None
     return judge
+
+
+def _make_embedder(config: Config, models: ModelStore) -> Embedder | None:
+    """What tells texts apart. Only calls that look something up need it; its model is loaded when
+    it is first asked. Raises EngineError where they do."""
+    if config.embedding.engine == NO_ENGINE:
+        return None
+    try:
+        embedder: Embedder = make_engine("embedding", config.embedding, models)
+    except EngineError as error:
+        if config.memory.index:
+            raise
+        logger.info("there are no embeddings: %s", error.message)
+        return None
+    return embedder
+
+
+def _documents(config: Config, embedder: Embedder | None) -> Documents | None:
+    """What calls may look up. ``Config.check`` has seen to it that there is an embedder."""
+    if config.memory.index is None or embedder is None:
+        return None
+    return Documents(config.memory, Path(config.memory.index).expanduser(), embedder)
 
 
 def options_of(kind: str, config: EngineConfig) -> tuple[Any, tuple[str, ...]]:

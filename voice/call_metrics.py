@@ -21,6 +21,7 @@ from pipelines.conversation.events import (
     ReleaseReply,
     ReplyAudio,
     ReplyFinished,
+    ReplyRecalled,
     ReplyText,
     ResumeReply,
     SettingsChanged,
@@ -58,7 +59,10 @@ class CallMetrics:
 
     def said(self, output: Output, now: float) -> None:
         self._wait.said(output, now)
-        if isinstance(output, ReplyFinished):
+        if isinstance(output, ReplyRecalled):
+            self._metrics.recalls.labels(output.outcome).inc()
+            self._metrics.stages.labels("recall").observe(output.waited_ms / 1000)
+        elif isinstance(output, ReplyFinished):
             self._metrics.replies.labels("failed" if output.code else "completed").inc()
 
     def staged(self, stages: Stages) -> None:

@@ -168,6 +168,13 @@ def _complete_transcribe(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=transcribe_cli.run)
 
 
+def _complete_index(parser: argparse.ArgumentParser) -> None:
+    from voice import index_cli
+
+    index_cli.add_arguments(parser)
+    parser.set_defaults(run=index_cli.run)
+
+
 def _complete_replay(parser: argparse.ArgumentParser) -> None:
     from voice import replay_cli
 
@@ -213,6 +220,7 @@ _COMMANDS: Final[dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]
     "talk": ("call a server with recordings", _complete_talk),
     "transcribe": ("write down what is said in recordings", _complete_transcribe),
     "say": ("read a text or a book aloud, to a file", _complete_say),
+    "index": ("make a folder of documents known to calls", _complete_index),
     "replay": ("show, draw or check the journal of a call", _complete_replay),
     "load": ("call a server with many callers at once, and measure it", _complete_load),
     "capacity": ("find how many callers a server holds", _complete_capacity),

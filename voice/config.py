@@ -19,6 +19,7 @@ from msgspec import Meta
 
 from engines.remote.endpoints import fault_of, is_endpoint
 from pipelines.conversation.settings import TurnSettings
+from pipelines.memory.settings import MemorySettings
 from pipelines.narration.settings import NarrationSettings
 from voice.admission import DEFAULT_TENANT, AdmissionSettings, TenantSettings, fault_of_shares
 from voice.auth import fault_of_keys
@@ -36,9 +37,9 @@ T = TypeVar("T")
 PREFIX: Final = "VOICE_"
 ENGINES: Final = ("asr", "llm", "tts")
 """The sections of the models that can be scripted."""
-_OF_ENGINES: Final = ("vad", "end_of_turn", *ENGINES, "placement")
+_OF_ENGINES: Final = ("vad", "end_of_turn", *ENGINES, "embedding", "placement")
 NO_ENGINE: Final = "none"
-"""The name for no engine, where one may be missing: ``end_of_turn``."""
+"""The name for no engine, where one may be missing: ``end_of_turn``, ``embedding``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +142,7 @@ class Config:
     end_of_turn: EngineConfig = field(default_factory=lambda: EngineConfig("smart_turn"))
     llm: EngineConfig = field(default_factory=lambda: EngineConfig("smollm2"))
     tts: EngineConfig = field(default_factory=lambda: EngineConfig("hibari"))
+    embedding: EngineConfig = field(default_factory=lambda: EngineConfig("minilm"))
     placement: PlacementConfig = field(default_factory=PlacementConfig)
     journal: JournalConfig = field(default_factory=JournalConfig)
     traces: TraceSettings = field(default_factory=TraceSettings)
@@ -148,6 +150,7 @@ class Config:
     overload: OverloadSettings = field(default_factory=OverloadSettings)
     phone: PhoneSettings = field(default_factory=PhoneSettings)
     files: FileSettings = field(default_factory=FileSettings)
+    memory: MemorySettings = field(default_factory=MemorySettings)
     narration: NarrationSettings = field(default_factory=NarrationSettings)
     tenants: Mapping[str, TenantSettings] = field(default_factory=dict)
     models_dir: str | None = None
@@ -159,6 +162,8 @@ class Config:
             raise ConfigError(fault)
         if self.phone.tenant not in self.keys:
             raise ConfigError(f"phone.tenant: there is no tenant {self.phone.tenant!r}")
+        if self.memory.index and self.embedding.engine == NO_ENGINE:
+            raise ConfigError("memory.index: nothing is found in it without an embedding.engine")
 
     @property
     def keys(self) -> Mapping[str, tuple[str, ...]]:
@@ -195,7 +200,7 @@ def load(
                 _put(merged, _path_of(variable), value, variable)
     if scripted:
         merged |= {kind: {"engine": "scripted"} for kind in ENGINES}
-        merged["end_of_turn"] = {"engine": NO_ENGINE}
+        merged |= {"end_of_turn": {"engine": NO_ENGINE}, "embedding": {"engine": "scripted"}}
     for setting in settings:
         with faults.kept():
             name, value = _split(setting)
@@ -290,7 +295,7 @@ def _path_of(variable: str) -> list[str]:
     if variable in spelled:
         return spelled[variable]
     section, _, option = variable.removeprefix(PREFIX).lower().partition("_")
-    if section in ("vad", *ENGINES) and option:
+    if section in ("vad", *ENGINES, "embedding") and option:
         return [section, option]
     if section == "tenants":
         for setting in (each.name for each in dataclasses.fields(TenantSettings)):
@@ -330,7 +335,7 @@ def _near(name: str, known: Iterable[str], where: str) -> str:
     if elsewhere:
         [nearest] = difflib.get_close_matches(f"{where}.{name}", elsewhere, n=1, cutoff=0.0)
         return f" Did you mean {nearest}?"
-    own = {*known, "engine"} if where in ("vad", "end_of_turn", *ENGINES) else known
+    own = {*known, "engine"} if where in _OF_ENGINES[:-1] else known
     return _nearest(name, own, f"{where}." if where else "")
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from engines.ports import Measured
+from engines.ports import Embedder, Measured
 from pipelines.conversation.call import Call
 from pipelines.conversation.own_tools import without_phone
 from pipelines.conversation.ports import CallSettings, Engines, Observer
@@ -43,6 +43,7 @@ class House:
     engines: Engines
     metrics: Metrics = field(default_factory=Metrics)
     meter: Meter = field(default_factory=Meter)
+    embedder: Embedder | None = None
     ready: bool = False
     closing: bool = False
     open_calls: set[Call] = field(default_factory=set)
@@ -101,9 +102,11 @@ class House:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """All names that the server has for models: the whole, what hears, what speaks."""
+        """All names that the server has for models: the whole, what hears, what speaks, and what
+        tells texts apart."""
         config = self.config
-        parts = (f"antiphon/{config.asr.engine}", f"antiphon/{config.tts.engine}")
+        parts = [f"antiphon/{config.asr.engine}", f"antiphon/{config.tts.engine}"]
+        parts += [f"antiphon/{config.embedding.engine}"] if self.embedder else []
         return tuple(dict.fromkeys((self.model, *parts)))
 
     def room(self) -> Room:

@@ -56,7 +56,8 @@ class Metrics:
         )
         self.file_jobs = Counter(
             "antiphon_file_jobs",
-            "Requests for speech and transcriptions, by engine: done, refused, failed, gone",
+            "Requests for speech, transcriptions and embeddings, by engine: done, refused, failed,"
+            " gone",
             ["engine", "outcome"],
             registry=self.registry,
         )
@@ -82,6 +83,9 @@ class Metrics:
             " once for each of its reasons",
             "reason",
         )
+        self.recalls = self._counter(
+            "recalls", "Look-ups for replies: found, nothing, late, failed", "outcome"
+        )
         self.ahead = self._counter(
             "prepared_replies", "Replies worked out ahead of the turn's end", "outcome"
         )
@@ -100,7 +104,8 @@ class Metrics:
         )
         self.stages = self._seconds(
             "stage",
-            "silence: waited for before the turn was over; asr: one transcription; llm: to the"
+            "recall: a reply waited for what was looked up;"
+            " silence: waited for before the turn was over; asr: one transcription; llm: to the"
             " first token; phrase: from there to the first phrase; tts: from there to the first"
             " audio; sentence: from there to the last sample of the first sentence",
             "stage",

@@ -214,7 +214,7 @@ def details_of(thing: Any) -> str:
 
 def details(fields: Mapping[str, Any]) -> str:
     """Names and values in a line: durations with their unit, texts in quotes."""
-    told = ((name, value) for name, value in fields.items() if value not in ("", None))
+    told = ((name, value) for name, value in fields.items() if value not in ("", None, []))
     return ", ".join(_detail(name, value) for name, value in told)
 
 
@@ -226,6 +226,8 @@ def _detail(name: str, value: Any) -> str:
         return f"“{value}”"
     if isinstance(value, Mapping):
         return f"{words} ({details(value)})"
+    if isinstance(value, list):
+        return f"{words} " + "; ".join(map(details, value))
     if isinstance(value, Enum):
         return f"{words} {value.name.lower().replace('_', ' ')}"
     return f"{words} {value:.2f}" if isinstance(value, float) else f"{words} {value}"
