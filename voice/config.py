@@ -29,6 +29,7 @@ from voice.config_files import read
 from voice.config_words import wanted
 from voice.files import FileSettings
 from voice.ladder import OverloadSettings
+from voice.mcp.settings import McpSettings
 from voice.phone_settings import PhoneSettings
 from voice.traces import TraceSettings
 
@@ -150,6 +151,7 @@ class Config:
     overload: OverloadSettings = field(default_factory=OverloadSettings)
     phone: PhoneSettings = field(default_factory=PhoneSettings)
     files: FileSettings = field(default_factory=FileSettings)
+    mcp: McpSettings = field(default_factory=McpSettings)
     memory: MemorySettings = field(default_factory=MemorySettings)
     narration: NarrationSettings = field(default_factory=NarrationSettings)
     tenants: Mapping[str, TenantSettings] = field(default_factory=dict)

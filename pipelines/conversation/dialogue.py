@@ -106,14 +106,42 @@ class AgentItem:
         return last.end_ms if self.status == "completed" else last.likely_end_ms
 
 
+@dataclass(frozen=True, slots=True)
+class HostFailure:
+    """Why a hosted call gave nothing; ``code`` is one of what failed, 0 for none."""
+
+    kind: Literal["http", "protocol", "tool"]
+    message: str
+    code: int = 0
+
+
+@dataclass(slots=True)
+class Hosted:
+    """What comes of a call that the door has done by a ``host``, which knows the tool by ``name``.
+    ``told`` off: no client knows of it yet, since one has to approve of it first."""
+
+    host: str
+    name: str
+    output: str | None = None
+    failure: HostFailure | None = None
+    approval_id: str | None = None
+    told: bool = True
+
+    @property
+    def result(self) -> str | None:
+        """What the model reads; None for nothing yet."""
+        return f"It failed: {self.failure.message}" if self.failure is not None else self.output
+
+
 @dataclass(slots=True)
 class ToolCallItem:
     """A function the agent wants called; ``own`` where the server does it itself, and no client
-    hears of it."""
+    hears of it. Of one that is ``hosted`` the result belongs to the item."""
 
     id: str
     call: ToolCall
     own: bool = False
+    hosted: Hosted | None = None
 
 
 @dataclass(slots=True)
@@ -126,7 +154,16 @@ class ToolResultItem:
     own: bool = False
 
 
-Item: TypeAlias = SystemItem | CallerItem | AgentItem | ToolCallItem | ToolResultItem
+@dataclass(slots=True)
+class NoteItem:
+    """What clients alone read: ``shown`` is theirs, of so many ``characters``."""
+
+    id: str
+    shown: object
+    characters: int = 0
+
+
+Item: TypeAlias = SystemItem | CallerItem | AgentItem | ToolCallItem | ToolResultItem | NoteItem
 
 
 class DuplicateItemError(ValueError):
@@ -208,12 +245,15 @@ class Dialogue:
         for item in self._items.values():
             if item.id not in without:
                 _append(messages, item)
+        messages += _hosted_results(self._items.values(), without)
         if pending:
             messages.append(Message("user", pending))
         return tuple(_answered(messages))
 
 
 def _is_told(item: Item) -> bool:
+    if isinstance(item, ToolCallItem) and item.hosted is not None:
+        return item.hosted.told
     return not (isinstance(item, ToolCallItem | ToolResultItem) and item.own)
 
 
@@ -227,9 +267,12 @@ def _characters(item: Item) -> int:
         case AgentItem():
             return sum(len(span.text) for span in item.spans)
         case ToolCallItem():
-            return len(item.call.name) + len(item.call.arguments)
-        case _:
+            result = (item.hosted and item.hosted.result) or ""
+            return len(item.call.name) + len(item.call.arguments) + len(result)
+        case ToolResultItem():
             return len(item.output)
+        case _:
+            return item.characters
 
 
 def _append(messages: list[Message], item: Item) -> None:
@@ -244,6 +287,15 @@ def _append(messages: list[Message], item: Item) -> None:
             _append_tool_call(messages, item.call)
         case ToolResultItem():
             messages.append(Message("tool", item.output, tool_call_id=item.call_id))
+
+
+def _hosted_results(items: Iterable[Item], without: Collection[str]) -> Iterator[Message]:
+    """Told behind all else: ``_answered`` brings each to its call."""
+    for item in items:
+        if not isinstance(item, ToolCallItem) or item.hosted is None or item.id in without:
+            continue
+        if item.hosted.result is not None:
+            yield Message("tool", item.hosted.result, tool_call_id=item.call.id)
 
 
 def _append_tool_call(messages: list[Message], call: ToolCall) -> None:

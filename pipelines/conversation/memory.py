@@ -20,6 +20,7 @@ from pipelines.conversation.dialogue import (
     AgentItem,
     CallerItem,
     Dialogue,
+    Hosted,
     Item,
     SystemItem,
     ToolCallItem,
@@ -296,6 +297,8 @@ def _is_over(item: Item, old: Collection[Item], new: Collection[Item]) -> bool:
             return False
         case CallerItem():
             return item.text is not None
+        case ToolCallItem(hosted=Hosted() as hosted):
+            return hosted.result is not None
         case ToolCallItem():
             return any(isinstance(o, ToolResultItem) and o.call_id == item.call.id for o in old)
         case ToolResultItem():
@@ -313,5 +316,7 @@ def _lines(items: Sequence[Item]) -> Iterator[str]:
                 yield f"Agent: {item.heard_text}"
             case ToolCallItem():
                 yield f"Agent calls {item.call.name}: {item.call.arguments}"
+                if item.hosted is not None and item.hosted.result is not None:
+                    yield f"Result: {item.hosted.result}"
             case ToolResultItem():
                 yield f"Result: {item.output}"

@@ -39,10 +39,20 @@ class Engines:
 
 
 @dataclass(frozen=True, slots=True)
+class HostedTool:
+    """A tool that the door has done by a ``host``, which knows it by ``name``."""
+
+    tool: Tool
+    host: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class CallSettings:
     """How one call behaves; its door may change it at any time. ``words``: what a reply says where
     no model is to be asked; ``apology``, where a reply has failed, if it is not the line for it.
-    ``own_tools`` are those of the server's own that the model may use: see ``own_tools``.
+    ``own_tools`` are those of the server's own that the model may use: see ``own_tools``;
+    ``hosted``, those that the door has done elsewhere, and asks for another reply when they are.
     ``context_tokens``: what the model may be given to read, tools included, before the beginning of
     the call is summed up. ``short_tokens``: the longest reply while the house is strained.
     ``context``: what a reply is to answer in place of the dialogue."""
@@ -52,6 +62,7 @@ class CallSettings:
     context: tuple[Message, ...] | None = None
     tools: tuple[Tool, ...] = ()
     own_tools: tuple[str, ...] = ()
+    hosted: tuple[HostedTool, ...] = ()
     tool_choice: str = "auto"
     parallel_tools: bool = True
     max_tokens: int | None = None

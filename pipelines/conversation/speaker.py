@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 from engines.ports import ChatRequest, EngineError, Llm, Message, Priority, Tool, ToolCall
 from pipelines.conversation.brevity import briefly
 from pipelines.conversation.completeness import expects_digits
-from pipelines.conversation.dialogue import AgentItem, Dialogue, ToolCallItem, ToolResultItem
+from pipelines.conversation.dialogue import (
+    AgentItem,
+    Dialogue,
+    Hosted,
+    ToolCallItem,
+    ToolResultItem,
+)
 from pipelines.conversation.echo import EchoGuard
 from pipelines.conversation.events import (
     Event,
@@ -318,7 +324,7 @@ class Speaker:
         if self._item is not None:
             self._item.status = "completed"  # calls come last: the words are all said
         own = output.call.name in _own_tools(self._settings)
-        item = ToolCallItem(self._new_id(), output.call, own)
+        item = ToolCallItem(self._new_id(), output.call, own, self._hosted(output.call.name))
         previous = self._dialogue.append(item)
         if own:
             self._do_own(output.call)
@@ -326,6 +332,10 @@ class Speaker:
             self._called_out = True
             self._door.reply_called(item, previous)
             self._happen(ToolsCalled(output.epoch))
+
+    def _hosted(self, name: str) -> Hosted | None:
+        tools = (tool for tool in self._settings.hosted if tool.tool.name == name)
+        return next((Hosted(tool.host, tool.name) for tool in tools), None)
 
     def _do_own(self, call: ToolCall) -> None:
         deed, outcome = perform(call.name, call.arguments)
@@ -368,12 +378,13 @@ class Speaker:
 
 def _tools(settings: CallSettings) -> tuple[Tool, ...]:
     """All that the model may call."""
-    return (*settings.tools, *(OWN_TOOLS[name].tool for name in _own_tools(settings)))
+    hosted = (hosted.tool for hosted in settings.hosted)
+    return (*settings.tools, *hosted, *(OWN_TOOLS[name].tool for name in _own_tools(settings)))
 
 
 def _own_tools(settings: CallSettings) -> list[str]:
     """Those of our own that the model may call: a client's of the same name stands in for ours."""
-    theirs = {tool.name for tool in settings.tools}
+    theirs = {tool.name for tool in (*settings.tools, *(each.tool for each in settings.hosted))}
     return [name for name in settings.own_tools if name not in theirs]
 
 

@@ -29,6 +29,7 @@ from voice.doors.ration import RationedLlm
 from voice.doors.realtime_asides import open_asides
 from voice.doors.realtime_line import accept, connected
 from voice.doors.realtime_listener import RealtimeListener
+from voice.doors.realtime_mcp import open_mcp
 from voice.doors.realtime_settings import call_settings, first_session
 from voice.doors.realtime_sideband import join
 from voice.doors.realtime_teller import RealtimeTeller
@@ -39,6 +40,7 @@ from voice.reception import CallerGoneError, RefusedError
 from voice.socket import CallSocket
 from voice.wire.realtime_objects import RealtimeConversation
 from voice.wire.realtime_server import ConversationCreatedEvent, SessionCreatedEvent
+from voice.wire.realtime_session import without_secrets
 
 logger = logging.getLogger(__name__)
 
@@ -125,12 +127,16 @@ class RealtimeDoor:
                     recorder=kept.recorder,
                 ) as call,
                 open_asides(ration, house.engines.tts, new_id) as asides,
+                open_mcp(call, teller, house.config.mcp, new_id) as mcp,
             ):
-                teller.tell(SessionCreatedEvent(session=session))
+                teller.tell(SessionCreatedEvent(session=without_secrets(session)))
                 conversation = RealtimeConversation(teller.conversation_id)
                 teller.tell(ConversationCreatedEvent(conversation=conversation))
                 sees = isinstance(house.engines.llm, Sighted) and house.engines.llm.sees_images
-                listener = RealtimeListener(call, teller, base, new_id, asides, sees_images=sees)
+                mcp.list_new(session)
+                listener = RealtimeListener(
+                    call, teller, base, new_id, asides, mcp, sees_images=sees
+                )
                 pace = house.config.server.messages_per_s
                 with house.knows(call), connected(socket, call.crash, listener, outbox, pace):
                     await first_of(receive(), hung_up.wait())  # messages take the short cut

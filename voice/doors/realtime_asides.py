@@ -75,7 +75,7 @@ class Asides:
             listener.finished(ReplyFinished(0, Usage(), error.code, str(error)))
             return
         item_id = lambda: self._new_id("item")  # noqa: E731
-        settings = replace(settings, own_tools=())  # they would do something to the call
+        settings = replace(settings, own_tools=(), hosted=())  # they would do something to the call
         aside = Aside(settings, messages, llm, self._tts, listener,
                       new_id=item_id, call_id=call_id)  # fmt: skip
         self._running[response.id] = self._tasks.create_task(self._run(aside, response))

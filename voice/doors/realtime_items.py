@@ -4,19 +4,35 @@ from __future__ import annotations
 
 import binascii
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final, Literal
+from typing import Final, Literal, cast
+
+from msgspec import structs
 
 from engines.ports import Image, ToolCall
 from pipelines.conversation.dialogue import (
     AgentItem,
     CallerItem,
+    Hosted,
+    HostFailure,
     Item,
+    NoteItem,
     SystemItem,
     ToolCallItem,
     ToolResultItem,
 )
 from pipelines.conversation.heard import Span
 from voice.wire.realtime_errors import WireError
+from voice.wire.realtime_mcp import (
+    RealtimeMcpApprovalRequestItem,
+    RealtimeMcpApprovalResponseItem,
+    RealtimeMcpCallItem,
+    RealtimeMcpError,
+    RealtimeMcpHttpError,
+    RealtimeMcpItem,
+    RealtimeMcpListToolsItem,
+    RealtimeMcpProtocolError,
+    RealtimeMcpToolExecutionError,
+)
 from voice.wire.realtime_objects import (
     InputAudioContent,
     InputImageContent,
@@ -49,12 +65,41 @@ def to_wire(item: Item) -> RealtimeItem:
             return RealtimeMessageItem("user", _caller_content(item), item.id, "completed")
         case AgentItem():
             return RealtimeMessageItem("assistant", agent_content(item), item.id, item.status)
+        case ToolCallItem(hosted=Hosted()):
+            return _hosted_call(item)
         case ToolCallItem(call=call):
             return RealtimeFunctionCallItem(
                 call.name, call.arguments, call.id, item.id, "completed"
             )
         case ToolResultItem():
             return RealtimeFunctionCallOutputItem(item.call_id, item.output, item.id, "completed")
+        case NoteItem(shown=shown):
+            return cast("RealtimeMcpItem", shown)
+
+
+def _hosted_call(item: ToolCallItem) -> RealtimeMcpCallItem:
+    hosted = item.hosted
+    assert hosted is not None, "only what is hosted comes here"
+    return RealtimeMcpCallItem(
+        hosted.host,
+        hosted.name,
+        item.call.arguments,
+        hosted.output,
+        item.id,
+        failure_to_wire(hosted.failure) if hosted.failure is not None else None,
+        hosted.approval_id,
+    )
+
+
+def failure_to_wire(failure: HostFailure) -> RealtimeMcpError:
+    """Why an MCP server gave nothing, for the client to see."""
+    match failure.kind:
+        case "http":
+            return RealtimeMcpHttpError(failure.code, failure.message)
+        case "protocol":
+            return RealtimeMcpProtocolError(failure.code, failure.message)
+        case "tool":
+            return RealtimeMcpToolExecutionError(failure.message)
 
 
 def _caller_content(item: CallerItem) -> list[RealtimeContent]:
@@ -92,6 +137,11 @@ def from_wire(
             return ToolCallItem(item_id, call)
         case RealtimeFunctionCallOutputItem():
             return ToolResultItem(item_id, item.call_id, item.output)
+        case RealtimeMcpApprovalResponseItem():
+            return NoteItem(item_id, structs.replace(item, id=item_id), len(item.reason or ""))
+        case RealtimeMcpCallItem() | RealtimeMcpListToolsItem() | RealtimeMcpApprovalRequestItem():
+            told = "Items of MCP servers are the server's own: no client can create them."
+            raise WireError("invalid_value", told, f"{path}.type")
         case RealtimeMessageItem(role="system"):
             return SystemItem(item_id, _text_of(item, path))
         case RealtimeMessageItem(role="assistant"):

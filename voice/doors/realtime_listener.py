@@ -18,6 +18,8 @@ from pipelines.conversation.dialogue import (
 from pipelines.conversation.ports import CallSettings
 from voice.doors.realtime_asides import Asides, messages_for
 from voice.doors.realtime_items import from_wire, to_wire
+from voice.doors.realtime_mcp import RealtimeMcp
+from voice.doors.realtime_mcp_tools import refuse_servers
 from voice.doors.realtime_settings import call_settings, response_settings
 from voice.doors.realtime_teller import Asked, RealtimeTeller
 from voice.doors.voicing import decode as decode_audio
@@ -37,6 +39,7 @@ from voice.wire.realtime_client import (
     SessionUpdateEvent,
 )
 from voice.wire.realtime_errors import WireError
+from voice.wire.realtime_mcp import RealtimeMcpApprovalResponseItem
 from voice.wire.realtime_objects import RealtimeItem, RealtimeResponseCreateParams
 from voice.wire.realtime_server import (
     ConversationItemAdded,
@@ -63,12 +66,14 @@ class RealtimeListener:
         base: CallSettings,
         new_id: Callable[[str], str],
         asides: Asides,
+        mcp: RealtimeMcp,
         *,
         sees_images: bool = False,
         by_phone: bool = False,
     ) -> None:
         self._call = call
         self._asides = asides
+        self._mcp = mcp
         self._teller = teller
         self._base = base
         self._new_id = new_id
@@ -98,12 +103,14 @@ class RealtimeListener:
 
     def _update_session(self, event: SessionUpdateEvent) -> None:
         session = merge(self._teller.session, event.session)
-        settings = call_settings(session, self._base)
+        self._mcp.check(session)
+        settings = self._mcp.equip(call_settings(session, self._base), session)
         if not self._by_phone:  # whose audio is what its wire makes it
             self._format = session.audio.input.format
             self._call.set_rate(rate_of(self._format))
         self._call.configure(settings)
         self._teller.take_session(session, settings)
+        self._mcp.list_new(session)
 
     # --- the caller's audio -------------------------------------------------------------
 
@@ -141,6 +148,9 @@ class RealtimeListener:
     # --- the conversation ---------------------------------------------------------------
 
     def _create_item(self, event: ConversationItemCreateEvent) -> None:
+        answer = event.item if isinstance(event.item, RealtimeMcpApprovalResponseItem) else None
+        if answer is not None:
+            self._mcp.check_answer(answer)
         item = self._from_wire(event.item, "item")
         try:
             previous = self._call.dialogue.add(item, event.previous_item_id)
@@ -155,6 +165,8 @@ class RealtimeListener:
         wire = to_wire(item)
         self._teller.tell(ConversationItemAdded(item=wire, previous_item_id=previous))
         self._teller.tell(ConversationItemDone(item=wire, previous_item_id=previous))
+        if answer is not None:
+            self._mcp.take_answer(answer)
 
     def _retrieve_item(self, event: ConversationItemRetrieveEvent) -> None:
         try:
@@ -199,6 +211,9 @@ class RealtimeListener:
         if params is not None and params.conversation == "none":
             self._create_aside(params)
             return
+        bare = params is None or params == RealtimeResponseCreateParams()
+        if bare and self._teller.is_answered(self._call.dialogue.last_id):
+            return
         if self._call.replying:
             raise WireError(
                 "conversation_already_has_active_response",
@@ -207,6 +222,7 @@ class RealtimeListener:
                 " creating a new one.",
             )
         settings = response_settings(self._teller.settings, params)
+        settings = self._mcp.equip_response(settings, params)
         if params is not None and params.input is not None:
             context = messages_for(params, settings, self._call, self._from_wire)
             settings = replace(settings, context=context)
@@ -214,6 +230,7 @@ class RealtimeListener:
         self._call.request_reply(settings)
 
     def _create_aside(self, params: RealtimeResponseCreateParams) -> None:
+        refuse_servers(params)
         settings = response_settings(self._teller.settings, params)
         messages = messages_for(params, settings, self._call, self._from_wire)
         response = self._teller.aside(Asked(settings, params.metadata))

@@ -18,6 +18,7 @@ from pipelines.conversation.events import ReplyAudio, ReplyFinished, ReplyText
 from pipelines.conversation.ports import CallSettings
 from voice.doors.realtime_items import to_wire
 from voice.doors.voicing import VoiceEncoder
+from voice.wire.realtime_mcp import RealtimeMcpCallItem
 from voice.wire.realtime_objects import (
     AudioPart,
     RealtimeContentPart,
@@ -47,6 +48,8 @@ from voice.wire.realtime_server import (
     ResponseDoneEvent,
     ResponseFunctionCallArgumentsDeltaEvent,
     ResponseFunctionCallArgumentsDoneEvent,
+    ResponseMcpCallArgumentsDelta,
+    ResponseMcpCallArgumentsDone,
     ResponseOutputItemAddedEvent,
     ResponseOutputItemDoneEvent,
     ResponseTextDeltaEvent,
@@ -98,18 +101,24 @@ class Response:
         kind = ResponseAudioTranscriptDeltaEvent if item.spoken else ResponseTextDeltaEvent
         self.tell(kind(**self._place_of(item), delta=output.text))
 
-    def call_tool(self, item: ToolCallItem, previous_id: str | None) -> None:
-        """A function call, whole: arguments are of no use in part. It ends the message."""
+    def call_tool(self, item: ToolCallItem, previous_id: str | None) -> int:
+        """A function call, whole: arguments are of no use in part. It ends the message. One that is
+        hosted is part of the response, and done in the conversation when it has its result. Gives
+        the place in the output."""
         self.end_message(complete=True)
-        index, wire = len(self._items), to_wire(item)
-        call = item.call
+        index, wire, call = len(self._items), to_wire(item), item.call
         self._add(wire, previous_id)
         place: dict[str, Any] = {
             "response_id": self.id,
             "item_id": item.id,
             "output_index": index,
-            "call_id": call.id,
         }
+        if item.hosted is not None:
+            self.tell(ResponseMcpCallArgumentsDelta(**place, delta=call.arguments))
+            self.tell(ResponseMcpCallArgumentsDone(**place, arguments=call.arguments))
+            self._finish_output(index, wire)
+            return index
+        place["call_id"] = call.id
         self.tell(ResponseFunctionCallArgumentsDeltaEvent(**place, delta=call.arguments))
         self.tell(
             ResponseFunctionCallArgumentsDoneEvent(
@@ -117,6 +126,13 @@ class Response:
             )
         )
         self._finish_item(index, wire, previous_id)
+        return index
+
+    def show(self, item: RealtimeItem, previous_id: str | None) -> None:
+        """An item that is whole when it comes. It ends the message."""
+        self.end_message(complete=True)
+        self._add(item, previous_id)
+        self._finish_item(len(self._items) - 1, item, previous_id)
 
     def end_message(self, *, complete: bool) -> None:
         """The message's last events, if there is one that is open. What is cut off says only
@@ -180,6 +196,9 @@ class Response:
     def _finish_item(self, index: int, item: RealtimeItem, previous_id: str | None) -> None:
         if self.conversation_id is not None:
             self.tell(ConversationItemDone(item=item, previous_item_id=previous_id))
+        self._finish_output(index, item)
+
+    def _finish_output(self, index: int, item: RealtimeItem) -> None:
         self.tell(ResponseOutputItemDoneEvent(response_id=self.id, output_index=index, item=item))
 
     def _done(self, status: Status, details: RealtimeResponseStatus, usage: Usage) -> None:
@@ -211,6 +230,8 @@ def _begun(item: RealtimeItem) -> RealtimeItem:
         return RealtimeMessageItem(item.role, [], item.id, "in_progress")
     if isinstance(item, RealtimeFunctionCallItem):
         return replace(item, arguments="", status="in_progress")
+    if isinstance(item, RealtimeMcpCallItem):
+        return replace(item, arguments="")
     return item
 
 

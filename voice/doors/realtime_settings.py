@@ -14,6 +14,7 @@ from engines.ports import Tool
 from pipelines.conversation.patience import Profile
 from pipelines.conversation.ports import CallSettings
 from pipelines.conversation.settings import TurnSettings
+from voice.wire.realtime_mcp import RealtimeToolChoiceMcp
 from voice.wire.realtime_objects import RealtimeResponseCreateParams
 from voice.wire.realtime_session import (
     MaxTokens,
@@ -24,12 +25,14 @@ from voice.wire.realtime_session import (
     RealtimeSemanticVad,
     RealtimeServerVad,
     RealtimeSession,
+    RealtimeTool,
     RealtimeToolChoice,
     RealtimeTranscription,
     RealtimeTranscriptionAudio,
     RealtimeTranscriptionSession,
     RealtimeTurnDetection,
     Session,
+    read_tools,
     voice_name,
 )
 
@@ -102,7 +105,7 @@ def call_settings(session: Session, base: CallSettings) -> CallSettings:
         settings,
         turns=settings.turns if spoken else replace(settings.turns, filler_ms=None),
         instructions=session.instructions,
-        tools=tuple(map(_tool, session.tools)),
+        tools=_functions(session.tools),
         tool_choice=_tool_choice(session.tool_choice),
         parallel_tools=session.parallel_tool_calls,
         max_tokens=_max_tokens(session.max_output_tokens),
@@ -115,12 +118,14 @@ def call_settings(session: Session, base: CallSettings) -> CallSettings:
 def response_settings(
     settings: CallSettings, params: RealtimeResponseCreateParams | None
 ) -> CallSettings:
-    """The settings of one response that asks for something else than its session does."""
+    """The settings of one response that asks for something else than its session does. The tools of
+    MCP servers are the door's business: see ``realtime_mcp``."""
     if params is None:
         return settings
+    tools = None if params.tools is None else read_tools(params.tools, "response.tools")
     changes: dict[str, object] = {
         "instructions": params.instructions,
-        "tools": None if params.tools is None else tuple(map(_tool, params.tools)),
+        "tools": None if tools is None else _functions(tools),
         "tool_choice": None if params.tool_choice is None else _tool_choice(params.tool_choice),
         "parallel_tools": params.parallel_tool_calls,
         "spoken": None if params.output_modalities is None else "audio" in params.output_modalities,
@@ -178,11 +183,18 @@ def _turn_detection(turns: TurnSettings) -> RealtimeTurnDetection:
     )
 
 
-def _tool(tool: RealtimeFunctionTool) -> Tool:
-    return Tool(tool.name, tool.description or "", tool.parameters or {})
+def _functions(tools: Sequence[RealtimeTool]) -> tuple[Tool, ...]:
+    """Those that the client carries out."""
+    return tuple(
+        Tool(tool.name, tool.description or "", tool.parameters or {})
+        for tool in tools
+        if isinstance(tool, RealtimeFunctionTool)
+    )
 
 
 def _tool_choice(choice: RealtimeToolChoice) -> str:
+    if isinstance(choice, RealtimeToolChoiceMcp):
+        return "auto"  # until it is known what the server's tools are called
     return choice if isinstance(choice, str) else choice.name
 
 

@@ -29,10 +29,12 @@ from voice.doors.realtime_asides import open_asides
 from voice.doors.realtime_items import to_wire
 from voice.doors.realtime_line import accept, connected
 from voice.doors.realtime_listener import RealtimeListener
+from voice.doors.realtime_mcp import open_mcp
 from voice.doors.realtime_settings import first_session
 from voice.doors.realtime_teller import RealtimeTeller
 from voice.doors.refusals import Answer
 from voice.house import House
+from voice.mcp.settings import McpSettings
 from voice.socket import CallSocket
 from voice.wire.realtime_objects import RealtimeConversation
 from voice.wire.realtime_server import (
@@ -147,7 +149,11 @@ async def _attend(
 ) -> None:
     host, llm = teller.host, house.engines.llm
     assert host.call is not None, "only an open call is listed"
-    async with open_asides(host.ration, house.engines.tts, teller.new_id) as asides:
+    async with (
+        open_asides(host.ration, house.engines.tts, teller.new_id) as asides,
+        # None: each of those who have joined would run the same call of a tool.
+        open_mcp(host.call, teller, McpSettings(), teller.new_id) as mcp,
+    ):
         teller.tell(SessionCreatedEvent(session=teller.session))
         conversation = RealtimeConversation(teller.conversation_id)
         teller.tell(ConversationCreatedEvent(conversation=conversation))
@@ -157,6 +163,7 @@ async def _attend(
             host.call.settings,
             teller.new_id,
             asides,
+            mcp,
             sees_images=isinstance(llm, Sighted) and llm.sees_images,
             by_phone=True,
         )

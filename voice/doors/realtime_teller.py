@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 from pipelines.conversation.dialogue import AgentItem, CallerItem, ToolCallItem
 from pipelines.conversation.events import ReplyAudio, ReplyFinished, ReplyText, StopReason
@@ -30,17 +31,29 @@ from voice.wire.realtime_server import (
     ServerEvent,
     SessionUpdatedEvent,
 )
-from voice.wire.realtime_session import RealtimeSession, Session
+from voice.wire.realtime_session import RealtimeSession, Session, without_secrets
 
 _PART = 0
 
 
 @dataclass(slots=True)
 class Asked:
-    """What a client's response.create asked for, kept for the response that comes of it."""
+    """What a client's response.create asked for, kept for the response that comes of it.
+    ``unasked``: the server has asked by itself, ``depth`` times in a row."""
 
     settings: CallSettings
     metadata: dict[str, str] | None
+    unasked: bool = False
+    depth: int = 0
+
+
+class Hosts(Protocol):
+    """Whoever carries out what the model calls, so that the client need not."""
+
+    def called(
+        self, item: ToolCallItem, previous_id: str | None, response: Response, asked: Asked
+    ) -> None:
+        """The response calls a hosted tool: tell of it, and see to it."""
 
 
 class RealtimeTeller:
@@ -59,6 +72,7 @@ class RealtimeTeller:
         self.conversation_id = new_id("conv")
         self.asked: Asked | None = None
         self.settings = settings
+        self.hosts: Hosts | None = None
         self._outbox = outbox
         self._new_id = new_id
         self._hang_up = hang_up
@@ -67,6 +81,7 @@ class RealtimeTeller:
         self._shown: tuple[str, list[str]] | None = None
         self._response: Response | None = None
         self._asked_last = (0, Asked(settings, None))
+        self._said_last = ""
 
     def tell(self, event: ServerEvent) -> None:
         """Queue an event for the client."""
@@ -84,7 +99,17 @@ class RealtimeTeller:
     def take_session(self, session: Session, settings: CallSettings) -> None:
         """The call goes by this session from now on."""
         self.session, self.settings = session, settings
-        self.tell(SessionUpdatedEvent(session=session))
+        self.tell(SessionUpdatedEvent(session=without_secrets(session)))
+
+    def is_answered(self, last_id: str | None) -> bool:
+        """The server has asked by itself for the reply that is under way, or to come, or that was
+        the last thing said (``last_id``): a client that asks for one, too, has it. So once."""
+        asked = self.asked or self._asked_last[1]
+        over = self.asked is None and self._response is None and last_id != self._said_last
+        if over or not asked.unasked:
+            return False
+        asked.unasked = False
+        return True
 
     # --- the caller's turns -------------------------------------------------------------
 
@@ -200,10 +225,15 @@ class RealtimeTeller:
             self._response.say(item, output)
 
     def reply_called(self, item: ToolCallItem, previous_id: str | None) -> None:
-        if self._response is not None:
+        if self._response is None:
+            return
+        if item.hosted is not None and self.hosts is not None:
+            self.hosts.called(item, previous_id, self._response, self._asked_last[1])
+        else:
             self._response.call_tool(item, previous_id)
 
-    def reply_finished(self, output: ReplyFinished, item: AgentItem | None) -> None:  # noqa: ARG002
+    def reply_finished(self, output: ReplyFinished, item: AgentItem | None) -> None:
+        self._said_last = item.id if item is not None else ""
         if self._response is not None:
             self._response.end_message(complete=True)
             self._response.finish(output)

@@ -33,7 +33,7 @@ from voice.wire.realtime_objects import (
     RealtimeMessageItem,
 )
 from voice.wire.realtime_server import RealtimeErrorEvent, ServerEvent
-from voice.wire.realtime_session import check_update
+from voice.wire.realtime_session import check_update, read_tools
 
 MOST_BYTES: Final = 1024 * 1024
 """Of a message that brings no audio. Larger ones take the loop too long to read, and a session or
@@ -140,6 +140,7 @@ def _check(event: SessionUpdateEvent | ConversationItemCreateEvent | ResponseCre
             _check_roles([event.item], "item")
         elif event.response is not None:
             _check_roles(event.response.input or [], "response.input[{}]")
+            read_tools(event.response.tools or [], "response.tools")
     except WireError as error:
         error.event_id = event.event_id
         raise

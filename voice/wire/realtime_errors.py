@@ -58,11 +58,12 @@ _CHOICES = {
     "format.type": "audio/pcm, audio/pcmu, audio/pcma",
     "format.rate": "24000",
     "session.type": "realtime, transcription",
-    "item.type": "message, function_call, function_call_output",
+    "item.type": "message, function_call, function_call_output, mcp_approval_response",
     "input.type": "message, function_call, function_call_output, item_reference",
     "content.type": "input_text, input_audio, input_image, output_text, output_audio",
-    "tools.type": "function (MCP servers are not supported)",
-    "tool_choice.type": "function",
+    "tools.type": "function, mcp",
+    "tool_choice.type": "function, mcp",
+    "require_approval": "always, never, or an object that names tools",
     "noise_reduction.type": "near_field, far_field",
     "output_modalities": "audio, text",
     "tool_choice": "auto, none, required, or an object that names a function",
@@ -89,7 +90,8 @@ def wire_error(
     match = _WHERE.match(str(error))
     what, inner = (match["what"], match["path"] or "") if match else (str(error), "")
     code, field, reason = _verdict(what)
-    param = ".".join(filter(None, [path, inner.removeprefix("."), field])) or None
+    whole = f"{path}{inner}" if path else inner.removeprefix(".")
+    param = ".".join(filter(None, [whole, field])) or None
     return WireError(
         code, f"{_opening(code, param)} {reason}{_choices(what, param, kind)}.", param, event_id
     )

@@ -7,15 +7,15 @@ inside an item. Fields that always have the same value come from a default facto
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, field
 
+from voice.wire.realtime_mcp import RealtimeMcpItem
 from voice.wire.realtime_session import (
     MaxTokens,
     Modalities,
     RealtimeAudioFormat,
-    RealtimeFunctionTool,
     RealtimeToolChoice,
     RealtimeVoiceId,
 )
@@ -117,7 +117,10 @@ class RealtimeFunctionCallOutputItem(
 
 
 RealtimeItem: TypeAlias = (
-    RealtimeMessageItem | RealtimeFunctionCallItem | RealtimeFunctionCallOutputItem
+    RealtimeMessageItem
+    | RealtimeFunctionCallItem
+    | RealtimeFunctionCallOutputItem
+    | RealtimeMcpItem
 )
 
 
@@ -147,7 +150,8 @@ class RealtimeResponseAudio(Struct, frozen=True, omit_defaults=True):
 class RealtimeResponseCreateParams(Struct, frozen=True, omit_defaults=True):
     """What one response does differently; None keeps to the session.
 
-    ``input`` None means the conversation so far; an empty list means no context at all.
+    ``input`` None means the conversation so far; an empty list means no context at all. ``tools``
+    are read by ``realtime_session.read_tools``.
     """
 
     audio: RealtimeResponseAudio | None = None
@@ -159,7 +163,7 @@ class RealtimeResponseCreateParams(Struct, frozen=True, omit_defaults=True):
     output_modalities: Modalities | None = None
     parallel_tool_calls: bool | None = None
     tool_choice: RealtimeToolChoice | None = None
-    tools: list[RealtimeFunctionTool] | None = None
+    tools: list[dict[str, Any]] | None = None
 
 
 class RealtimeResponseError(Struct, frozen=True, omit_defaults=True):

@@ -12,6 +12,7 @@ from uuid import uuid4
 
 from msgspec import Struct, field
 
+from voice.wire.realtime_mcp import RealtimeMcpError
 from voice.wire.realtime_objects import (
     RealtimeContentPart,
     RealtimeConversation,
@@ -256,6 +257,56 @@ class ResponseFunctionCallArgumentsDoneEvent(
     arguments: str
 
 
+class McpListToolsInProgress(_ServerEvent, frozen=True, gc=False, tag="mcp_list_tools.in_progress"):
+    item_id: str
+
+
+class McpListToolsCompleted(_ServerEvent, frozen=True, gc=False, tag="mcp_list_tools.completed"):
+    item_id: str
+
+
+class McpListToolsFailed(_ServerEvent, frozen=True, gc=False, tag="mcp_list_tools.failed"):
+    """``error`` is ours: why."""
+
+    item_id: str
+    error: RealtimeMcpError | None = None
+
+
+class ResponseMcpCallArgumentsDelta(
+    _OfItem, frozen=True, gc=False, tag="response.mcp_call_arguments.delta"
+):
+    delta: str
+
+
+class ResponseMcpCallArgumentsDone(
+    _OfItem, frozen=True, gc=False, tag="response.mcp_call_arguments.done"
+):
+    arguments: str
+
+
+class _OfMcpCall(_ServerEvent, frozen=True, gc=False):
+    """``output_index``: the item's place in the response; 0 for a call that was approved later."""
+
+    item_id: str
+    output_index: int
+
+
+class ResponseMcpCallInProgress(
+    _OfMcpCall, frozen=True, gc=False, tag="response.mcp_call.in_progress"
+):
+    pass
+
+
+class ResponseMcpCallCompleted(
+    _OfMcpCall, frozen=True, gc=False, tag="response.mcp_call.completed"
+):
+    pass
+
+
+class ResponseMcpCallFailed(_OfMcpCall, frozen=True, gc=False, tag="response.mcp_call.failed"):
+    pass
+
+
 class RateLimitsUpdatedEvent(_ServerEvent, frozen=True, gc=False, tag="rate_limits.updated"):
     rate_limits: list[RealtimeRateLimit]
 
@@ -297,6 +348,14 @@ ServerEvent: TypeAlias = (
     | ResponseAudioTranscriptDoneEvent
     | ResponseFunctionCallArgumentsDeltaEvent
     | ResponseFunctionCallArgumentsDoneEvent
+    | McpListToolsInProgress
+    | McpListToolsCompleted
+    | McpListToolsFailed
+    | ResponseMcpCallArgumentsDelta
+    | ResponseMcpCallArgumentsDone
+    | ResponseMcpCallInProgress
+    | ResponseMcpCallCompleted
+    | ResponseMcpCallFailed
     | RateLimitsUpdatedEvent
     | RealtimeErrorEvent
 )

@@ -11,9 +11,10 @@ from __future__ import annotations
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Struct, field, structs
 
 from voice.wire.realtime_errors import WireError, convert, wire_error
+from voice.wire.realtime_mcp import RealtimeMcpTool, RealtimeToolChoiceMcp
 
 Threshold: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
 Speed: TypeAlias = Annotated[float, Meta(ge=0.25, le=1.5)]
@@ -113,14 +114,21 @@ class RealtimeTranscriptionAudio(Struct, frozen=True):
     input: RealtimeAudioInput = RealtimeAudioInput()
 
 
-class RealtimeFunctionTool(Struct, frozen=True, omit_defaults=True):
+class RealtimeFunctionTool(Struct, frozen=True, omit_defaults=True, tag="function"):
     """A function that the model may ask the client to call. ``parameters``: a JSON schema."""
 
     name: str
     description: str | None = None
     parameters: dict[str, Any] | None = None
-    # A default that comes from a factory is encoded in spite of omit_defaults.
-    type: Literal["function"] = field(default_factory=lambda: "function")
+
+
+RealtimeTool: TypeAlias = RealtimeFunctionTool | RealtimeMcpTool
+
+
+def read_tools(tools: object, path: str) -> list[RealtimeTool]:
+    """A client's tools; one that names no type is a function. Raises WireError."""
+    read: list[RealtimeTool] = convert(_with_types(tools), list[RealtimeTool], path)
+    return read
 
 
 class RealtimeToolChoiceFunction(Struct, frozen=True, tag="function"):
@@ -129,7 +137,9 @@ class RealtimeToolChoiceFunction(Struct, frozen=True, tag="function"):
     name: str
 
 
-RealtimeToolChoice: TypeAlias = Literal["auto", "none", "required"] | RealtimeToolChoiceFunction
+RealtimeToolChoice: TypeAlias = (
+    Literal["auto", "none", "required"] | RealtimeToolChoiceFunction | RealtimeToolChoiceMcp
+)
 
 
 class RealtimeSession(Struct, frozen=True, kw_only=True, tag="realtime"):
@@ -140,7 +150,7 @@ class RealtimeSession(Struct, frozen=True, kw_only=True, tag="realtime"):
     model: str = ""
     output_modalities: Modalities = field(default_factory=lambda: ["audio"])
     instructions: str = ""
-    tools: list[RealtimeFunctionTool] = []
+    tools: list[RealtimeTool] = []
     tool_choice: RealtimeToolChoice = "auto"
     parallel_tool_calls: bool = True
     max_output_tokens: MaxTokens = "inf"
@@ -185,6 +195,8 @@ def merge(session: Session, update: dict[str, Any]) -> Session:
     changes = {name: value for name, value in update.items() if name not in _FIXED}
     if changes.get("type", before["type"]) != before["type"]:
         before = {name: value for name, value in before.items() if name != "object"}
+    if "tools" in changes:
+        changes["tools"] = _with_types(changes["tools"])
     try:
         merged = _overlaid(before, changes)
     except RecursionError as error:
@@ -195,9 +207,29 @@ def merge(session: Session, update: dict[str, Any]) -> Session:
     return after
 
 
+def without_secrets(session: Session) -> Session:
+    """The session as it is shown, to its own client too: it may be a page that was given a key for
+    a session, and must not learn what opens the servers of its tools."""
+    if not isinstance(session, RealtimeSession):
+        return session
+    shown = [
+        structs.replace(tool, authorization=None, headers=None)
+        if isinstance(tool, RealtimeMcpTool)
+        else tool
+        for tool in session.tools
+    ]
+    return structs.replace(session, tools=shown)
+
+
 def check_update(update: dict[str, Any]) -> None:
     """Raise WireError if no session could take this update."""
     merge(_DEFAULT, update)
+
+
+def _with_types(tools: object) -> object:
+    if not isinstance(tools, list):
+        return tools
+    return [{"type": "function", **tool} if isinstance(tool, dict) else tool for tool in tools]
 
 
 def _overlaid(base: dict[str, Any], update: dict[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,10 @@ from pipelines.conversation.dialogue import (
     CallerItem,
     Dialogue,
     DuplicateItemError,
+    Hosted,
+    HostFailure,
     Item,
+    NoteItem,
     SystemItem,
     ToolCallItem,
     ToolResultItem,
@@ -182,6 +185,42 @@ def test_a_result_stays_with_its_call_though_the_caller_spoke_in_between() -> No
 def test_a_call_whose_result_is_still_to_come_says_so() -> None:
     dialogue = dialogue_of(call(0), CallerItem("c", "hurry"))
     assert dialogue.messages()[1] == read_result(0, NO_RESULT)
+
+
+def test_a_hosted_call_brings_its_own_result_whenever_it_comes() -> None:
+    calls = [ToolCallItem(f"{n}", ToolCall(f"call_{n}", "f", "{}"), hosted=Hosted("h", "f"))
+             for n in range(3)]  # fmt: skip
+    dialogue = dialogue_of(*calls, CallerItem("b", "Well?"))
+    waiting = dialogue.messages(pending="Hello?")
+    done, failed, open_ = (call.hosted for call in calls)
+    assert done and failed and open_
+    done.output, failed.failure = "42", HostFailure("http", "it is not there", 503)
+    called, *told, _ = dialogue.messages()
+    assert [message.content for message in waiting if message.role == "tool"] == [NO_RESULT] * 3
+    assert waiting[-1] == Message("user", "Hello?")
+    assert [call.id for call in called.tool_calls] == ["call_0", "call_1", "call_2"]
+    assert [(m.role, m.content, m.tool_call_id) for m in told] == [
+        ("tool", "42", "call_0"),
+        ("tool", "It failed: it is not there", "call_1"),
+        ("tool", NO_RESULT, "call_2"),
+    ]
+    assert dialogue.messages(without=["0", "1", "2"]) == (Message("user", "Well?"),)
+
+
+def test_what_clients_alone_read_no_model_does() -> None:
+    assert dialogue_of(NoteItem("a", object()), CallerItem("b", "Hi")).messages() == (
+        Message("user", "Hi"),
+    )
+
+
+def test_a_hosted_call_that_is_not_told_of_yet_comes_before_nothing() -> None:
+    hosted = Hosted("h", "f", told=False)
+    dialogue = dialogue_of(
+        CallerItem("a"), ToolCallItem("b", ToolCall("c", "f", ""), False, hosted)
+    )
+    assert dialogue.last_id == "a"
+    hosted.told = True
+    assert dialogue.last_id == "b"
 
 
 def test_a_result_without_its_call_is_not_read() -> None:
@@ -357,7 +396,9 @@ def test_the_oldest_items_are_forgotten() -> None:
         CallerItem("a", LONG),
         AgentItem("a", [Span(LONG, 0, 0)]),
         ToolCallItem("a", ToolCall("c", "f", LONG)),
+        ToolCallItem("a", ToolCall("c", "f", ""), hosted=Hosted("h", "f", LONG)),
         ToolResultItem("a", "c", LONG),
+        NoteItem("a", object(), len(LONG)),
     ],
 )
 def test_so_are_items_that_are_too_long_together(item: Item) -> None:

@@ -29,6 +29,7 @@ from pipelines.conversation.dialogue import (
     AgentItem,
     CallerItem,
     Dialogue,
+    Hosted,
     Item,
     SystemItem,
     ToolCallItem,
@@ -66,6 +67,12 @@ def turns(*numbers: int, text: str = "") -> list[Item]:
 
 def call(name: str) -> ToolCallItem:
     return ToolCallItem(f"call-{name}", ToolCall(name, f"look_up_{name}", "{}"))
+
+
+def hosted(name: str, output: str | None = None) -> ToolCallItem:
+    item = call(name)
+    item.hosted = Hosted("house", name, output)
+    return item
 
 
 def result(name: str, output: str = "found") -> ToolResultItem:
@@ -118,6 +125,8 @@ def test_calls_and_tools_count() -> None:
         ),
         ([caller(1), call("x"), *turns(2, 3), result("x")], ["c1"]),
         ([caller(1), call("x"), *turns(2, 3)], ["c1"]),
+        ([caller(1), hosted("x"), *turns(2, 3)], ["c1"]),
+        ([caller(1), hosted("x", "42"), *turns(2, 3)], ["c1", "call-x"]),
         ([caller(1), result("x"), *turns(2), caller(3), call("x")], ["c1"]),
         ([caller(1), result("x"), *turns(2, 3)], ["c1", "result-x"]),
     ],
@@ -370,6 +379,19 @@ async def test_tools_are_in_the_notes_too(remembering: Remembering) -> None:
     remembering.dialogue.add(caller(0))
     remembering.dialogue.add(call("x"))
     remembering.dialogue.add(result("x", "42 tables"))
+    remembering.talk(*range(1, 9))
+    remembering.memory.maintain(SETTINGS)
+    await remembering.write()
+    assert "\nAgent calls look_up_x: {}\nResult: 42 tables\n" in (
+        remembering.scribe.requests[0].messages[1].content
+    )
+
+
+async def test_what_was_done_elsewhere_is_in_the_notes_with_its_result(
+    remembering: Remembering,
+) -> None:
+    remembering.dialogue.add(caller(0))
+    remembering.dialogue.add(hosted("x", "42 tables"))
     remembering.talk(*range(1, 9))
     remembering.memory.maintain(SETTINGS)
     await remembering.write()

@@ -159,7 +159,7 @@ def test_a_refusal_becomes_an_error_event() -> None:
 
 def test_a_server_event_that_is_not_known_says_so() -> None:
     with pytest.raises(WireError) as caught:
-        decode_server_event('{"type":"mcp_list_tools.failed","event_id":"e","item_id":"i"}')
+        decode_server_event('{"type":"conversation.item.created","event_id":"e","item_id":"i"}')
     assert caught.value.param == "type"
 
 

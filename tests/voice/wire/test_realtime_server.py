@@ -9,6 +9,16 @@ from pydantic import TypeAdapter
 
 from voice.wire import realtime_server as server
 from voice.wire.realtime import decode_server_event, encode
+from voice.wire.realtime_mcp import (
+    RealtimeMcpApprovalRequestItem,
+    RealtimeMcpApprovalResponseItem,
+    RealtimeMcpCallItem,
+    RealtimeMcpHttpError,
+    RealtimeMcpListedTool,
+    RealtimeMcpListToolsItem,
+    RealtimeMcpProtocolError,
+    RealtimeMcpToolExecutionError,
+)
 from voice.wire.realtime_objects import (
     AudioPart,
     InputAudioContent,
@@ -64,6 +74,16 @@ ANSWER = RealtimeMessageItem(
 )
 CALL = RealtimeFunctionCallItem("look_up", "{}", "call_1", "item_3", "completed")
 OUTPUT = RealtimeFunctionCallOutputItem("call_1", "42", "item_4", "completed")
+MCP_ITEMS = (
+    RealtimeMcpListToolsItem(
+        "house", [RealtimeMcpListedTool("a", {}, "", {"readOnlyHint": True})], "item_5"
+    ),
+    RealtimeMcpCallItem("house", "a", "{}", "42", "item_6", approval_request_id="item_8"),
+    RealtimeMcpCallItem("house", "a", "{}", "", "item_6", RealtimeMcpProtocolError(-32601, "No.")),
+    RealtimeMcpCallItem("house", "a", "{}", "", "item_6", RealtimeMcpToolExecutionError("No.")),
+    RealtimeMcpApprovalRequestItem("house", "a", "{}", "item_8"),
+    RealtimeMcpApprovalResponseItem("item_8", False, "No.", "item_9"),
+)
 SESSION = RealtimeSession(
     id="sess_1",
     model="antiphon",
@@ -149,6 +169,15 @@ EVENTS: list[server.ServerEvent] = [
     server.ResponseAudioTranscriptDoneEvent(*PART, "hi"),
     server.ResponseFunctionCallArgumentsDeltaEvent(*CALLED, "{"),
     server.ResponseFunctionCallArgumentsDoneEvent(*CALLED, "look_up", "{}"),
+    *(server.ConversationItemDone(item, "item_1") for item in MCP_ITEMS),
+    server.McpListToolsInProgress("item_5"),
+    server.McpListToolsCompleted("item_5"),
+    server.McpListToolsFailed("item_5", RealtimeMcpHttpError(500, "No.")),
+    server.ResponseMcpCallArgumentsDelta("resp_1", "item_6", 0, "{"),
+    server.ResponseMcpCallArgumentsDone("resp_1", "item_6", 0, "{}"),
+    server.ResponseMcpCallInProgress("item_6", 0),
+    server.ResponseMcpCallCompleted("item_6", 0),
+    server.ResponseMcpCallFailed("item_6", 0),
     server.RateLimitsUpdatedEvent([RealtimeRateLimit("requests", 100, 99, 0.5)]),
     server.RealtimeErrorEvent(RealtimeError("invalid_request_error", "No.", "invalid_value")),
 ]

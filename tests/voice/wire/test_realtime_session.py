@@ -186,8 +186,8 @@ def test_a_value_out_of_place_is_named_before_it_is_applied(
 def test_the_message_says_what_would_do() -> None:
     with pytest.raises(WireError, match="low, medium, high, auto"):
         with_input(turn_detection={"type": "semantic_vad", "eagerness": "huge"})
-    with pytest.raises(WireError, match="MCP servers are not supported"):
-        changed(tools=[{"type": "mcp", "name": "a", "server_label": "b"}])
+    with pytest.raises(WireError, match="supported values are: function, mcp"):
+        changed(tools=[{"type": "web_search"}])
 
 
 def test_an_update_nested_without_end_is_refused() -> None:
