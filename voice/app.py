@@ -32,6 +32,7 @@ from voice.config import (
     build,
 )
 from voice.house import House
+from voice.late_diarizer import LateDiarizer
 from voice.metering import Meter, metered
 from voice.metrics import Metrics
 from voice.packages import TRACES, faults, needs_of, packages
@@ -72,8 +73,11 @@ async def open_house(config: Config) -> AsyncIterator[House]:
         metrics = Metrics()
         metrics.watch_ears(ears)
         metrics.watch_engines(made | {"embedding": embedder}, ears)
+        diarizer = make_diarizer(config, models)
+        if diarizer is not None:
+            stack.push_async_callback(diarizer.close)
         served = Engines(ears, **made, end_of_turn=judge, knowledge=documents)
-        house = House(config, served, metrics, meter, embedder)
+        house = House(config, served, metrics, meter, embedder, diarizer)
         stack.push_async_callback(asyncio.to_thread, house.traces.close)
         stack.push_async_callback(asyncio.to_thread, house.records.close)
         yield house
@@ -136,6 +140,9 @@ def check_engines(config: Config, kinds: Sequence[str] | None = None) -> None:
         with found.kept():
             for package in dict.fromkeys(options_of(kind, getattr(config, kind))[1]):
                 needed.setdefault(package, []).append(kind)
+    if config.diarization.engine != NO_ENGINE and kinds is None:
+        with found.kept():  # its settings alone: of packages is told who asks for it
+            options_of("diarization", config.diarization)
     if config.traces.endpoint is not None and kinds is None:
         needed |= {package: ["traces"] for package in TRACES}
     for fault in faults(packages(needed)):
@@ -144,7 +151,7 @@ def check_engines(config: Config, kinds: Sequence[str] | None = None) -> None:
 
 
 def engine_kinds(config: Config) -> tuple[str, ...]:
-    """The sections of the engines that a configuration has."""
+    """The sections of the engines that a configuration cannot do without."""
     judge = () if config.end_of_turn.engine == NO_ENGINE else ("end_of_turn",)
     embedder = ("embedding",) if config.memory.index else ()
     return ("vad", *judge, *ENGINES, *embedder)
@@ -237,6 +244,15 @@ def _documents(config: Config, embedder: Embedder | None) -> Documents | None:
     if config.memory.index is None or embedder is None:
         return None
     return Documents(config.memory, Path(config.memory.index).expanduser(), embedder)
+
+
+def make_diarizer(config: Config, models: ModelStore) -> LateDiarizer | None:
+    """What tells speakers apart, made when it is first asked for: most never ask, and it needs
+    packages that a server can do without. None where there is to be none."""
+    section = config.diarization
+    if section.engine == NO_ENGINE:
+        return None
+    return LateDiarizer(lambda: make_engine("diarization", section, models))
 
 
 def options_of(kind: str, config: EngineConfig) -> tuple[Any, tuple[str, ...]]:

@@ -38,9 +38,11 @@ T = TypeVar("T")
 PREFIX: Final = "VOICE_"
 ENGINES: Final = ("asr", "llm", "tts")
 """The sections of the models that can be scripted."""
-_OF_ENGINES: Final = ("vad", "end_of_turn", *ENGINES, "embedding", "placement")
+_BESIDE: Final = ("vad", "end_of_turn", "diarization", "embedding")
+_OF_ENGINES: Final = (*_BESIDE, *ENGINES, "placement")
 NO_ENGINE: Final = "none"
-"""The name for no engine, where one may be missing: ``end_of_turn``, ``embedding``."""
+"""The name for no engine, where one may be missing: ``end_of_turn``, ``diarization``,
+``embedding``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +146,7 @@ class Config:
     llm: EngineConfig = field(default_factory=lambda: EngineConfig("smollm2"))
     tts: EngineConfig = field(default_factory=lambda: EngineConfig("hibari"))
     embedding: EngineConfig = field(default_factory=lambda: EngineConfig("minilm"))
+    diarization: EngineConfig = field(default_factory=lambda: EngineConfig("pyannote"))
     placement: PlacementConfig = field(default_factory=PlacementConfig)
     journal: JournalConfig = field(default_factory=JournalConfig)
     traces: TraceSettings = field(default_factory=TraceSettings)
@@ -297,7 +300,7 @@ def _path_of(variable: str) -> list[str]:
     if variable in spelled:
         return spelled[variable]
     section, _, option = variable.removeprefix(PREFIX).lower().partition("_")
-    if section in ("vad", *ENGINES, "embedding") and option:
+    if section in ("vad", "diarization", "embedding", *ENGINES) and option:
         return [section, option]
     if section == "tenants":
         for setting in (each.name for each in dataclasses.fields(TenantSettings)):
@@ -337,7 +340,7 @@ def _near(name: str, known: Iterable[str], where: str) -> str:
     if elsewhere:
         [nearest] = difflib.get_close_matches(f"{where}.{name}", elsewhere, n=1, cutoff=0.0)
         return f" Did you mean {nearest}?"
-    own = {*known, "engine"} if where in _OF_ENGINES[:-1] else known
+    own = {*known, "engine"} if where in (*_BESIDE, *ENGINES) else known
     return _nearest(name, own, f"{where}." if where else "")
 
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from engines.diarization.turns import Diarizer
 from engines.ports import Embedder, Measured
 from pipelines.conversation.call import Call
 from pipelines.conversation.own_tools import without_phone
@@ -44,6 +45,7 @@ class House:
     metrics: Metrics = field(default_factory=Metrics)
     meter: Meter = field(default_factory=Meter)
     embedder: Embedder | None = None
+    diarizer: Diarizer | None = None
     ready: bool = False
     closing: bool = False
     open_calls: set[Call] = field(default_factory=set)

@@ -8,9 +8,9 @@ on stdout. The end of stdin is the end of the process, in the middle of a job, t
 
 from __future__ import annotations
 
+import io
 import os
 import queue
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -141,7 +141,8 @@ def _lines_of_stdin() -> queue.SimpleQueue[bytes]:
     lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
 
     def read() -> None:
-        for line in sys.stdin.buffer:
+        # Unbuffered: a thread that waits inside a buffer keeps the interpreter from ending.
+        for line in io.FileIO(0, closefd=False):
             lines.put(line)
         os._exit(0)
 

@@ -7,8 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Final
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Final, TypeAlias
 
+from engines.audio import Samples
+from engines.diarization.turns import SpeakerTurn
+from engines.ports import EngineError
+from pipelines.diarization import Speakers, blocks_of, gathered, told_apart
 from pipelines.media.threads import decoded
 from pipelines.transcription.captions import Utterance
 from pipelines.transcription.chunks import ChunkSettings
@@ -26,10 +31,12 @@ from voice.wire.audio_api import (
     text_of,
     transcription_form,
 )
+from voice.wire.diarized_api import diarized_segments
 
 logger = logging.getLogger(__name__)
 
 PATH: Final = "/v1/audio/transcriptions"
+Put: TypeAlias = Callable[[Utterance], Awaitable[None]]
 
 _TYPES: Final = {
     "text": "text/plain; charset=utf-8",
@@ -69,12 +76,31 @@ class TranscriptionDoor:
 
         wanted, engines = _wanted(job, asked, self._house), self._house.engines
         async with decoded(form.file, self._house.config.files.max_audio_s) as blocks:
-            duration_ms = await transcribe(
-                blocks, wanted, engines.ears.vad, engines.asr, job.place, put
-            )
+            duration_ms, turns = await self._hear(job, asked, blocks, put)
         took_s = asyncio.get_running_loop().time() - began
         logger.info("%s: %.1f s of sound heard in %.1f s", job.call, duration_ms / 1000, took_s)
-        await _finish(job, asked, heard, duration_ms)
+        await _finish(job, asked, heard, duration_ms, turns)
+
+    async def _hear(
+        self, job: Job, asked: TranscriptionForm, blocks: AsyncIterator[Samples], put: Put
+    ) -> tuple[int, Sequence[SpeakerTurn]]:
+        """How long it is, and who speaks when in it where that is asked for: both at once."""
+        wanted, house = _wanted(job, asked, self._house), self._house
+        vad, asr = house.engines.ears.vad, house.engines.asr
+        if not asked.by_speaker:
+            return await transcribe(blocks, wanted, vad, asr, job.place, put), ()
+        if house.diarizer is None:
+            told = "this server tells no speakers apart: diarization.engine is none"
+            raise EngineError("diarization", "unavailable", told)
+        speakers = Speakers(asked.speakers)
+        async with gathered(blocks) as pcm, asyncio.TaskGroup() as tasks:
+            apart = told_apart(
+                pcm, house.diarizer, speakers, may_run=house.files_may_run, call=job.call
+            )
+            turns = tasks.create_task(apart)
+            heard = transcribe(blocks_of(pcm), wanted, vad, asr, job.place, put)
+            lasts = tasks.create_task(heard)
+        return lasts.result(), turns.result()
 
 
 def _wanted(job: Job, asked: TranscriptionForm, house: House) -> Wanted:
@@ -85,7 +111,7 @@ def _wanted(job: Job, asked: TranscriptionForm, house: House) -> Wanted:
     language = asked.language or house.config.agent.language
     if asked.temperature:
         logger.info("%s: temperature is not followed: the guard chooses it", job.call)
-    words = "word" in asked.timestamp_granularities
+    words = asked.by_speaker or "word" in asked.timestamp_granularities
     return Wanted(language, asked.prompt, chunks, job.call, words)
 
 
@@ -102,11 +128,18 @@ async def _stream(
 
 
 async def _finish(
-    job: Job, asked: TranscriptionForm, heard: list[Utterance], duration_ms: int
+    job: Job,
+    asked: TranscriptionForm,
+    heard: list[Utterance],
+    duration_ms: int,
+    turns: Sequence[SpeakerTurn],
 ) -> None:
     if asked.stream:
+        if asked.by_speaker:
+            for segment in diarized_segments(heard, turns):
+                await job.out.piece(sse(segment), EVENTS)
         await job.out.piece(sse(text_done(heard, duration_ms)), EVENTS)
         await job.out.finish()
         return
     kind = _TYPES.get(asked.response_format, "application/json")
-    await job.out.whole(body(asked, heard, duration_ms), kind)
+    await job.out.whole(body(asked, heard, duration_ms, turns), kind)

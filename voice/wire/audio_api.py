@@ -93,16 +93,24 @@ class ServerVad(Struct):
 
 
 class TranscriptionForm(Struct):
-    """The fields of POST /v1/audio/transcriptions beside the file."""
+    """The fields of POST /v1/audio/transcriptions beside the file. ``diarize``, who speaks in srt
+    and vtt, and ``speakers``, how many there are, are ours."""
 
     model: str
     language: str | None = None
     prompt: str = ""
     temperature: Annotated[float, Meta(ge=0, le=1)] = 0.0
-    response_format: Literal["json", "text", "srt", "vtt", "verbose_json"] = "json"
+    response_format: Literal["json", "text", "srt", "vtt", "verbose_json", "diarized_json"] = "json"
     timestamp_granularities: tuple[Literal["word", "segment"], ...] = ("segment",)
     stream: bool = False
     chunking_strategy: ServerVad | None = None
+    diarize: bool = False
+    speakers: Annotated[int, Meta(ge=1, le=100)] | None = None
+
+    @property
+    def by_speaker(self) -> bool:
+        """Speakers are to be told apart."""
+        return self.diarize or self.speakers is not None or self.response_format == "diarized_json"
 
 
 def transcription_form(fields: Iterable[tuple[str, str]]) -> TranscriptionForm:
@@ -115,11 +123,13 @@ def transcription_form(fields: Iterable[tuple[str, str]]) -> TranscriptionForm:
             values.setdefault(field, []).append(value)
         elif field == "chunking_strategy":
             values[field] = _strategy(values.get(field), key, value)
+        elif field in ("known_speaker_names", "known_speaker_references"):
+            told = (
+                "Speakers are not known by name here: without it, they are called A, B and so on."
+            )
+            raise WireError("unsupported_value", told, field)
         elif name in TranscriptionForm.__struct_fields__ and (value or name == "model"):
             values[name] = _plain(name, value)
-    if values.get("response_format") == "diarized_json":
-        told = "This server does not tell speakers apart: take verbose_json."
-        raise WireError("unsupported_value", told, "response_format")
     form = convert(values, TranscriptionForm, "")
     _check(form)
     return form
@@ -140,9 +150,9 @@ def _strategy(before: Any, key: str, value: str) -> Any:
 
 def _plain(name: str, value: str) -> object:
     """A form has text only."""
-    if name == "stream" and value.lower() in ("true", "false", "1", "0"):
+    if name in ("stream", "diarize") and value.lower() in ("true", "false", "1", "0"):
         return value.lower() in ("true", "1")
-    return _number(value) if name == "temperature" else value
+    return _number(value) if name in ("temperature", "speakers") else value
 
 
 def _number(value: str) -> object:
@@ -157,6 +167,9 @@ def _check(form: TranscriptionForm) -> None:
     if "word" in form.timestamp_granularities and form.response_format != "verbose_json":
         told = "Times of words are given in verbose_json only."
         raise WireError("invalid_value", told, "timestamp_granularities")
+    if form.by_speaker and form.response_format not in ("diarized_json", "srt", "vtt"):
+        told = f"Speakers are told in diarized_json, srt and vtt, not in {form.response_format}."
+        raise WireError("unsupported_value", told, "response_format")
     if form.stream and form.response_format in ("srt", "vtt"):
         told = f"{form.response_format} is not streamed: take json, text or verbose_json."
         raise WireError("unsupported_value", told, "stream")
@@ -232,7 +245,7 @@ class TextDelta(Struct, tag="transcript.text.delta", tag_field="type"):
 
 
 class TextSegment(Struct, tag="transcript.text.segment", tag_field="type"):
-    """A stretch of speech. Speakers are not told apart, so ``speaker`` is empty."""
+    """A stretch of speech. Where speakers are not told apart, ``speaker`` is empty."""
 
     id: str
     start: float

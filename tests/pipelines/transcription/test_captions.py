@@ -12,6 +12,7 @@ from pipelines.transcription.captions import (
     Spoken,
     Utterance,
     captions_of,
+    said_by,
     spoken_of,
     srt,
     vtt,
@@ -113,3 +114,22 @@ def test_captions_keep_every_word_in_order_and_time(text: str, start: int, lasts
     starts = [caption.start_ms for caption in captions]
     assert starts == sorted(starts)
     assert len(re.findall(r"^\d+$", srt([spoken]), re.MULTILINE)) >= len(captions)
+
+
+# --- who speaks -----------------------------------------------------------------------------
+
+
+def test_subtitles_tell_who_speaks() -> None:
+    said = [Spoken("Hello <you>.", 0, 1_000, speaker="Speaker 1"), Spoken("Oh.", 1_000, 2_000)]
+    assert "\nSpeaker 1: Hello <you>.\n" in srt(said)
+    assert "\n<v Speaker 1>Hello &lt;you&gt;.\n" in vtt(said)
+    assert "\nOh.\n" in srt(said)
+    assert "\nOh.\n" in vtt(said)
+
+
+def test_each_caption_of_a_stretch_tells_its_speaker() -> None:
+    long = Spoken("and so on " * 30, 0, 20_000, speaker="Speaker 2")
+    captions = list(captions_of([long]))
+    assert len(captions) > 2
+    assert {caption.speaker for caption in captions} == {"Speaker 2"}
+    assert said_by(captions[0]).startswith("Speaker 2: and so on")

@@ -59,6 +59,20 @@ def test_voices(voice: Any, name: str | None) -> None:
 
 
 @pytest.mark.parametrize(
+    ("fields", "apart"),
+    [
+        ({"response_format": "srt"}, False),
+        ({"response_format": "diarized_json"}, True),
+        ({"response_format": "srt", "diarize": "1"}, True),
+        ({"response_format": "srt", "diarize": "false"}, False),
+        ({"response_format": "vtt", "speakers": "3"}, True),
+    ],
+)
+def test_when_speakers_are_told_apart(fields: Any, apart: bool) -> None:
+    assert form(**fields).by_speaker is apart
+
+
+@pytest.mark.parametrize(
     ("fields", "code", "param"),
     [
         ({"response_format": "wma"}, "invalid_value", "response_format"),
@@ -171,7 +185,11 @@ def test_what_is_empty_is_not_there() -> None:
 @pytest.mark.parametrize(
     ("fields", "code", "param"),
     [
-        ({"response_format": "diarized_json"}, "unsupported_value", "response_format"),
+        ({"diarize": "true"}, "unsupported_value", "response_format"),
+        ({"speakers": "2", "response_format": "text"}, "unsupported_value", "response_format"),
+        ({"speakers": "0", "response_format": "vtt"}, "invalid_value", "speakers"),
+        ({"speakers": "two"}, "invalid_type", "speakers"),
+        ({"known_speaker_names[]": "ann"}, "unsupported_value", "known_speaker_names"),
         ({"response_format": "doc"}, "invalid_value", "response_format"),
         ({"temperature": "2"}, "invalid_value", "temperature"),
         ({"temperature": "warm"}, "invalid_type", "temperature"),
