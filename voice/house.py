@@ -73,7 +73,8 @@ class House:
         self._voice = self.engines.tts if isinstance(self.engines.tts, Measured) else None
         admission = Admission(self.config.admission, self.config.tenants, self.room())
         self.reception = Reception(admission, self.room, self.metrics)
-        self.files = FileJobs(self.config.files, self.reception)
+        shared = len(self.config.keys) > 1
+        self.files = FileJobs(self.config.files, self.reception, shared=shared)
 
     @property
     def calls(self) -> int:

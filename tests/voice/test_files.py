@@ -40,10 +40,9 @@ class Bench:
         return self.reception.admit(Caller(), Line(), gone)
 
     async def work(self, name: str, hold_s: float = 1.0) -> None:
-        with self.jobs.job("tts") as place:
-            async with place.hold():
-                self.began.append(name)
-                await asyncio.sleep(hold_s)
+        async with self.jobs.job("tts") as place, place.hold():
+            self.began.append(name)
+            await asyncio.sleep(hold_s)
 
 
 async def passed() -> None:
@@ -68,35 +67,34 @@ async def test_jobs_work_side_by_side_as_far_as_there_is_room(bench: Any) -> Non
 
 async def test_a_call_takes_the_place_and_the_job_takes_it_again(bench: Any) -> None:
     house, seen = bench(), []
-    with house.jobs.job("tts") as place:
+    async with house.jobs.job("tts") as place, house.call():
+        first = asyncio.Event()
+
+        async def job() -> None:
+            for attempt in range(2):
+                try:
+                    async with place.hold():
+                        seen.append(f"in {attempt}")
+                        first.set()
+                        await asyncio.sleep(5)
+                        seen.append("done")
+                except DisplacedError:
+                    seen.append("displaced")
+
+        working = asyncio.ensure_future(job())
+        await first.wait()
         async with house.call():
-            first = asyncio.Event()
-
-            async def job() -> None:
-                for attempt in range(2):
-                    try:
-                        async with place.hold():
-                            seen.append(f"in {attempt}")
-                            first.set()
-                            await asyncio.sleep(5)
-                            seen.append("done")
-                    except DisplacedError:
-                        seen.append("displaced")
-
-            working = asyncio.ensure_future(job())
-            await first.wait()
-            async with house.call():
-                await passed()
-                assert seen == ["in 0", "displaced"]
-                await asyncio.sleep(100)  # longer than a job waits at its beginning
-                assert seen == ["in 0", "displaced"]
-            await working
+            await passed()
+            assert seen == ["in 0", "displaced"]
+            await asyncio.sleep(100)  # longer than a job waits at its beginning
+            assert seen == ["in 0", "displaced"]
+        await working
     assert seen == ["in 0", "displaced", "in 1", "done"]
 
 
 async def test_under_strain_all_jobs_leave_and_come_back(bench: Any) -> None:
     house = bench()
-    with house.jobs.job("tts") as place:
+    async with house.jobs.job("tts") as place:
         with pytest.raises(DisplacedError):
             async with place.hold():
                 house.room = Room(4, {"tts": 2}, Strain.NO_FILES)
@@ -152,13 +150,55 @@ async def test_a_server_that_shuts_down_lets_nobody_wait(bench: Any) -> None:
     assert refused.value.refusal.reason is Reason.CLOSING
 
 
-async def test_too_many_jobs_are_refused_at_once(bench: Any) -> None:
-    house = bench(max_jobs=1)
-    with house.jobs.job("tts"):
+async def test_too_many_jobs_wait_for_one_to_end_and_no_longer_than_they_may(bench: Any) -> None:
+    house, loop = bench(max_jobs=1, wait_s=7), asyncio.get_running_loop()
+    async with house.jobs.job("tts"):
+        began = loop.time()
         with pytest.raises(RefusedError) as refused:
             await house.work("second")
+        assert loop.time() - began == pytest.approx(7)
         assert refused.value.refusal.reason is Reason.SERVER_FULL
-    await house.work("third")
+        third = asyncio.ensure_future(house.work("third"))
+        await passed()
+    await third
+    assert house.began == ["third"]
+
+
+async def test_bodies_on_their_way_are_no_jobs(bench: Any) -> None:
+    house = bench(max_jobs=1, max_uploads=2)
+    with house.jobs.upload(), house.jobs.upload():
+        with pytest.raises(RefusedError) as refused, house.jobs.upload():
+            pass
+        assert refused.value.refusal.reason is Reason.SERVER_FULL
+        await house.work("quick")
+        assert house.jobs.count == 0
+    with house.jobs.upload():
+        pass
+
+
+async def test_nobody_sends_a_body_for_a_job_that_there_is_no_room_for(bench: Any) -> None:
+    house = bench(max_jobs=1)
+    async with house.jobs.job("tts"):
+        with pytest.raises(RefusedError), house.jobs.upload():
+            pass
+
+
+async def test_one_of_several_tenants_has_its_share_and_no_more(bench: Any) -> None:
+    house = bench(max_jobs=4, max_uploads=4, wait_s=1)
+    jobs = FileJobs(house.jobs.settings, house.reception, shared=True)
+    with jobs.upload("a"), jobs.upload("a"):
+        with pytest.raises(RefusedError) as refused, jobs.upload("a"):
+            pass
+        assert refused.value.refusal.reason is Reason.TENANT_FULL
+        with jobs.upload("b"):
+            pass
+    async with jobs.job("tts", "a"), jobs.job("asr", "a"):
+        with pytest.raises(RefusedError) as refused:
+            async with jobs.job("tts", "a"):
+                pass
+        assert refused.value.refusal.reason is Reason.TENANT_FULL
+        async with jobs.job("tts", "b"):
+            assert jobs.count == 3
 
 
 async def test_engines_have_queues_of_their_own(bench: Any) -> None:
@@ -166,9 +206,8 @@ async def test_engines_have_queues_of_their_own(bench: Any) -> None:
     async with house.call(), house.call():
         speaking = asyncio.ensure_future(house.work("speech"))
         await passed()
-        with house.jobs.job("asr") as place:
-            async with place.hold():
-                pass
+        async with house.jobs.job("asr") as place, place.hold():
+            pass
         speaking.cancel()
         await asyncio.gather(speaking, return_exceptions=True)
 
@@ -197,10 +236,9 @@ async def test_both_at_once_is_a_cancellation(bench: Any) -> None:
 
 async def test_work_that_is_done_as_its_place_is_lost_is_done(bench: Any) -> None:
     house = bench()
-    async with house.call():
-        with house.jobs.job("tts") as place:
-            async with place.hold():
-                house.room = Room(4, {"tts": 2}, Strain.NO_FILES)
-                house.reception.settle()
-            await passed()
+    async with house.call(), house.jobs.job("tts") as place:
+        async with place.hold():
+            house.room = Room(4, {"tts": 2}, Strain.NO_FILES)
+            house.reception.settle()
+        await passed()
     assert asyncio.current_task().cancelling() == 0  # type: ignore[union-attr]

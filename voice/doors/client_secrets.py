@@ -17,15 +17,19 @@ from starlette.responses import Response
 
 from voice.admission import Caller
 from voice.client_secrets import DEFAULT_S, LEAST_S, MOST_S, ClientSecrets, TooManyKeysError
+from voice.doors.companions import answer_for
 from voice.doors.handshake import judge_request, told_of
+from voice.doors.realtime_mcp_tools import check_session
 from voice.doors.realtime_settings import first_session
 from voice.doors.refusals import Answer
+from voice.doors.uploads import TooLargeError, TooSlowError, read_body
 from voice.house import House
 from voice.wire.realtime_errors import WireError, wire_error
-from voice.wire.realtime_session import Session, merge
+from voice.wire.realtime_session import Session, merge, without_secrets
 
 PATH: Final = "/v1/realtime/client_secrets"
 MOST_BYTES: Final = 1024 * 1024
+_LEAST_BYTES_PER_S: Final = 32 * 1024
 
 
 class _ExpiresAfter(Struct, frozen=True):
@@ -54,10 +58,10 @@ def client_secrets(house: House) -> Callable[[Request], Awaitable[Response]]:
         caller = judge_request(house, request.headers)
         if isinstance(caller, Answer):
             return caller.response()
-        body = await _body(request)
-        if body is None:
-            told = f"The body has more than {MOST_BYTES} bytes."
-            return told_of(house, Answer(413, "too_large", told), caller.tenant).response()
+        try:
+            body = await read_body(request, MOST_BYTES, _LEAST_BYTES_PER_S)
+        except (TooLargeError, TooSlowError) as error:
+            return told_of(house, answer_for(error), caller.tenant).response()
         try:
             made = _make(house, caller, body)
         except WireError as error:
@@ -80,20 +84,11 @@ def _make(house: House, caller: Caller, body: bytes) -> _Made:
         raise wire_error(error) from error
     session = first_session({}, house.call_settings, house.model, f"sess_{uuid4().hex[:20]}")
     session = merge(session, wanted.session or {})
+    check_session(session, house.config.mcp)
     seconds = (wanted.expires_after or _ExpiresAfter()).seconds
     secrets: ClientSecrets = house.client_secrets
     value, grant = secrets.issue(caller.tenant, caller.key, session, seconds, time.time())
-    return _Made(value, grant.expires_at, session)
-
-
-async def _body(request: Request) -> bytes | None:
-    """None for one that is too large."""
-    body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > MOST_BYTES:
-            return None
-    return body
+    return _Made(value, grant.expires_at, without_secrets(session))
 
 
 def _answer(error: WireError) -> Answer:

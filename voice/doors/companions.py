@@ -1,15 +1,18 @@
 """What the REST doors share: who may ask, how work ends when its client goes, and what went wrong.
 
-A request is a file job (``voice.files``) from before its body is read. Its work and the watch for
-its client are one task group, so that nobody works for a client who has gone.
+A request is a file job (``voice.files``) from when its body is there: one who sends it slowly keeps
+nobody waiting. Its work and the watch for its client are one task group, so that nobody works for a
+client who has gone.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypeAlias
 from uuid import uuid4
 
@@ -21,7 +24,7 @@ from pipelines.media.reading import MediaError
 from voice.admission import Reason
 from voice.doors.handshake import judge_request, told_of
 from voice.doors.refusals import Answer
-from voice.doors.uploads import STALL_S, TooLargeError
+from voice.doors.uploads import STALL_S, TooLargeError, TooSlowError
 from voice.files import FilePlace
 from voice.house import House
 from voice.reception import RefusedError
@@ -34,6 +37,7 @@ EVENTS: Final = "text/event-stream"
 _STATUS: Final = {"bad_request": 400, "rate_limited": 429, "unavailable": 503, "timeout": 504}
 _REFUSALS: Final = {
     Reason.SERVER_FULL: "The server has as many requests for files as it takes at once.",
+    Reason.TENANT_FULL: "This tenant has as many requests for files as it may have at once.",
     Reason.WAITED: "Calls have all of the server for now.",
     Reason.OVERLOADED: "Calls need all of the server for now.",
     Reason.CLOSING: "The server is shutting down.",
@@ -51,12 +55,21 @@ class Job:
     out: Outlet
 
 
-Serve: TypeAlias = Callable[[Job], Awaitable[None]]
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """One request whose body is still to be read, and the job that it then is: ``begin``."""
+
+    request: Request
+    begin: Callable[[], AbstractAsyncContextManager[Job]]
+
+
+Serve: TypeAlias = Callable[[Upload], Awaitable[None]]
 
 
 class Companion:
-    """An endpoint as an ASGI application. ``engine`` is what it needs; ``serve`` does the work and
-    may raise whatever is told to clients: see ``answer_for``."""
+    """An endpoint as an ASGI application. ``engine`` is what it needs; ``serve`` reads the body,
+    begins the job and does the work, and may raise whatever is told to clients: see
+    ``answer_for``."""
 
     def __init__(self, house: House, engine: str, serve: Serve) -> None:
         self._house = house
@@ -70,12 +83,13 @@ class Companion:
         if isinstance(caller, Answer):
             await out.fail(caller)
             return
-        outcome, call = "done", f"file_{uuid4().hex[:12]}"
+        outcome = "done"
         try:
-            with self._house.files.job(self._engine) as place:
+            with ExitStack() as reading:
+                reading.enter_context(self._house.files.upload(caller.tenant))
                 self._check_open()
-                with self._house.meter.call(call, caller.tenant):
-                    await self._serve(Job(call, place, request, out))
+                begin = partial(self._begin, caller.tenant, request, out, reading)
+                await self._serve(Upload(request, begin))
         except (ClientDisconnect, TimeoutError):
             outcome = "gone"
         except TOLD as error:
@@ -84,6 +98,17 @@ class Companion:
             logger.info("%s: %s: %s", scope["path"], answer.code, answer.message)
             await out.fail(answer)
         self._house.metrics.file_jobs.labels(self._engine, outcome).inc()
+
+    @asynccontextmanager
+    async def _begin(
+        self, tenant: str, request: Request, out: Outlet, reading: ExitStack
+    ) -> AsyncIterator[Job]:
+        """The body is there, and ``reading`` over."""
+        call = f"file_{uuid4().hex[:12]}"
+        async with self._house.files.job(self._engine, tenant) as place:
+            reading.close()
+            with self._house.meter.call(call, tenant):
+                yield Job(call, place, request, out)
 
     def _check_open(self) -> None:
         if not self._house.ready:
@@ -134,7 +159,7 @@ class Outlet:
             await self._send({"type": "http.response.body", "body": body, "more_body": more})
 
 
-TOLD = (WireError, MediaError, EngineError, RefusedError, TooLargeError)
+TOLD = (WireError, MediaError, EngineError, RefusedError, TooLargeError, TooSlowError)
 """What clients are told of; anything else is a bug."""
 
 
@@ -148,6 +173,8 @@ def answer_for(error: Exception) -> Answer:
             return Answer(400, code, error.message, param="file")
         case TooLargeError():
             return Answer(413, "request_too_large", str(error))
+        case TooSlowError():
+            return Answer(408, "request_timeout", str(error))
         case RefusedError():
             told = f"{_REFUSALS[error.refusal.reason]} Try again in {error.refusal.retry_s} s."
             return Answer(503, error.refusal.reason.value, told, error.refusal.retry_s)

@@ -17,7 +17,7 @@ from pipelines.narration.blocks import blocks
 from pipelines.narration.chapters import chapters
 from pipelines.narration.narrating import narrate
 from pipelines.narration.pieces import Narration, pieces
-from voice.doors.companions import EVENTS, Companion, Job, first_of, while_there
+from voice.doors.companions import EVENTS, Companion, Job, Upload, first_of, while_there
 from voice.doors.uploads import read_body
 from voice.house import House
 from voice.wire.audio_api import (
@@ -51,13 +51,16 @@ class SpeechDoor:
     def __init__(self, house: House) -> None:
         self._house = house
 
-    async def serve(self, job: Job) -> None:
+    async def serve(self, upload: Upload) -> None:
         """Read the request and speak. Raises what ``companions.answer_for`` knows."""
-        most = self._house.config.files.max_characters
-        body = speech_body(await read_body(job.request, 12 * most + _BODY_BYTES), most)
-        if body.instructions:
-            logger.info("%s: instructions are not followed: no voice here takes any", job.call)
-        await while_there(job.request, self._speak(job, body))
+        files = self._house.config.files
+        most, most_bytes = files.max_characters, 12 * files.max_characters + _BODY_BYTES
+        read = await read_body(upload.request, most_bytes, files.least_bytes_per_s)
+        body = speech_body(read, most)
+        async with upload.begin() as job:
+            if body.instructions:
+                logger.info("%s: instructions are not followed: no voice here takes any", job.call)
+            await while_there(job.request, self._speak(job, body))
 
     async def _speak(self, job: Job, body: SpeechBody) -> None:
         sound: asyncio.Queue[Pcm | None] = asyncio.Queue(_AHEAD)

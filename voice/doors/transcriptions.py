@@ -18,7 +18,7 @@ from pipelines.media.threads import decoded
 from pipelines.transcription.captions import Utterance
 from pipelines.transcription.chunks import ChunkSettings
 from pipelines.transcription.hearing import Wanted, transcribe
-from voice.doors.companions import EVENTS, Companion, Job, while_there
+from voice.doors.companions import EVENTS, Companion, Job, Upload, while_there
 from voice.doors.uploads import Form, read_form
 from voice.house import House
 from voice.transcribing.formats import body
@@ -57,11 +57,14 @@ class TranscriptionDoor:
     def __init__(self, house: House) -> None:
         self._house = house
 
-    async def serve(self, job: Job) -> None:
+    async def serve(self, upload: Upload) -> None:
         """Read the request and transcribe. Raises what ``companions.answer_for`` knows."""
-        async with read_form(job.request, self._house.config.files.max_upload_bytes) as form:
+        files = self._house.config.files
+        most, least_per_s = files.max_upload_bytes, files.least_bytes_per_s
+        async with read_form(upload.request, most, least_per_s) as form:
             wanted = transcription_form(form.fields)
-            await while_there(job.request, self._transcribe(job, form, wanted))
+            async with upload.begin() as job:
+                await while_there(job.request, self._transcribe(job, form, wanted))
 
     async def _transcribe(self, job: Job, form: Form, asked: TranscriptionForm) -> None:
         began, heard = asyncio.get_running_loop().time(), list[Utterance]()

@@ -18,6 +18,9 @@ from voice.wire.realtime_errors import WireError
 STALL_S: Final = 60.0
 """A client that sends or takes nothing for so long has gone."""
 
+GRACE_S: Final = 10.0
+"""So long a body may take however small it is: the first bytes are slow."""
+
 _MOST_FIELDS: Final = 64
 _FIELD_BYTES: Final = 64 * 1024
 _HEADROOM: Final = 256 * 1024
@@ -30,6 +33,10 @@ class TooLargeError(Exception):
     """A body is longer than it may be; it has not been read."""
 
 
+class TooSlowError(Exception):
+    """A body trickles in: its client would hold a place for ever."""
+
+
 @dataclass(frozen=True, slots=True)
 class Form:
     """A form: its fields as text, and its file, on disk if it is large."""
@@ -38,13 +45,14 @@ class Form:
     file: BinaryIO
 
 
-async def read_body(request: Request, most: int) -> bytes:
-    """All of it. Raises TooLargeError, ClientDisconnect, and TimeoutError where it stops coming."""
-    return b"".join([chunk async for chunk in _bounded(request, most)])
+async def read_body(request: Request, most: int, least_per_s: int) -> bytes:
+    """All of it, which comes by ``least_per_s`` bytes a second. Raises TooLargeError, TooSlowError,
+    ClientDisconnect, and TimeoutError where it stops coming."""
+    return b"".join([chunk async for chunk in _bounded(request, most, least_per_s)])
 
 
 @asynccontextmanager
-async def read_form(request: Request, most: int) -> AsyncIterator[Form]:
+async def read_form(request: Request, most: int, least_per_s: int) -> AsyncIterator[Form]:
     """A multipart form with one file of ``most`` bytes, which is there until the context is left.
     Raises what ``read_body`` does, and WireError."""
     kind, options = parse_options_header(request.headers.get("content-type"))
@@ -54,7 +62,7 @@ async def read_form(request: Request, most: int) -> AsyncIterator[Form]:
         raise WireError("invalid_content_type", "Send the form's text as UTF-8.")
     parser = MultiPartParser(
         request.headers,
-        _bounded(request, most + _HEADROOM),
+        _bounded(request, most + _HEADROOM, least_per_s),
         max_files=1,
         max_fields=_MOST_FIELDS,
         max_part_size=_FIELD_BYTES,
@@ -77,16 +85,24 @@ async def read_form(request: Request, most: int) -> AsyncIterator[Form]:
         await parsed.close()
 
 
-async def _bounded(request: Request, most: int) -> AsyncGenerator[bytes, None]:
-    """The body as it comes; what is too long by its own word is not begun. Raises TimeoutError
-    where nothing comes any more."""
+async def _bounded(request: Request, most: int, least_per_s: int) -> AsyncGenerator[bytes, None]:
+    """The body as it comes; what is too long by its own word is not begun. It may come in bursts,
+    and must keep up by and large."""
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > most:
         raise TooLargeError(_too_large(most))
-    size, chunks = 0, request.stream()
+    size, chunks, loop = 0, request.stream(), asyncio.get_running_loop()
+    began = loop.time()
     while True:
-        async with asyncio.timeout(STALL_S):
-            chunk = await anext(chunks, None)
+        due, gone = began + GRACE_S + size / least_per_s, loop.time() + STALL_S
+        try:
+            async with asyncio.timeout_at(min(due, gone)):
+                chunk = await anext(chunks, None)
+        except TimeoutError:
+            if gone < due:
+                raise
+            told = f"The body comes too slowly: it must come by {least_per_s} bytes a second."
+            raise TooSlowError(told) from None
         if chunk is None:
             return
         size += len(chunk)

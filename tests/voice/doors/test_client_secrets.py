@@ -123,7 +123,7 @@ async def test_pages_from_elsewhere_and_large_bodies_are_refused(serve: Any) -> 
     answer = await post(server, {}, Origin="https://evil.example")
     assert (answer.status_code, answer.json()["error"]["code"]) == (403, "origin_not_allowed")
     answer = await post(server, " " * (1024 * 1024 + 1))
-    assert (answer.status_code, answer.json()["error"]["code"]) == (413, "too_large")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (413, "request_too_large")
 
 
 async def test_keys_and_their_pages_count_against_the_key_that_made_them(serve: Any) -> None:

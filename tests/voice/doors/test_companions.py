@@ -10,8 +10,8 @@ from starlette.requests import ClientDisconnect, Request
 from engines.ports import EngineError
 from pipelines.media.reading import MediaError
 from voice.admission import Reason, Refusal
-from voice.doors.companions import EVENTS, Companion, Job, Outlet, answer_for, while_there
-from voice.doors.uploads import STALL_S, TooLargeError
+from voice.doors.companions import EVENTS, Companion, Outlet, Upload, answer_for, while_there
+from voice.doors.uploads import STALL_S, TooLargeError, TooSlowError, read_body
 from voice.reception import RefusedError
 from voice.wire.realtime_errors import WireError
 
@@ -49,6 +49,7 @@ class Wire:
         (MediaError("truncated", "cut off"), 400, "audio_truncated", False),
         (MediaError("unsupported", "what?"), 400, "unsupported_value", False),
         (TooLargeError("long"), 413, "request_too_large", False),
+        (TooSlowError("slow"), 408, "request_timeout", False),
         (RefusedError(Refusal(Reason.SERVER_FULL, 0, 5)), 503, "server_full", True),
         (RefusedError(Refusal(Reason.CLOSING, 0, 5)), 503, "shutting_down", True),
         (EngineError("asr", "bad_request", "English only"), 400, "engine_bad_request", False),
@@ -64,7 +65,9 @@ def test_what_a_client_is_told(error: Any, status: int, code: str, retries: bool
     assert answer.message
 
 
-@pytest.mark.parametrize("reason", [Reason.SERVER_FULL, Reason.WAITED, Reason.OVERLOADED])
+@pytest.mark.parametrize(
+    "reason", [Reason.SERVER_FULL, Reason.TENANT_FULL, Reason.WAITED, Reason.OVERLOADED]
+)
 def test_who_is_refused_is_told_when_to_come_again(reason: Reason) -> None:
     assert "again in 7 s" in answer_for(RefusedError(Refusal(reason, 0, 7))).message
 
@@ -175,11 +178,11 @@ async def test_what_work_raises_is_raised() -> None:
 # --- the endpoint ---------------------------------------------------------------------------
 
 
-async def ask(house: Any, serve: Any, **headers: str) -> Wire:
+async def ask(house: Any, serve: Any, body: bytes = b"", **headers: str) -> Wire:
     wire = Wire()
 
     async def receive() -> Any:
-        return {"type": "http.request", "body": b"", "more_body": False}
+        return {"type": "http.request", "body": body, "more_body": False}
 
     raw = [(name.encode(), value.encode()) for name, value in headers.items()]
     scope = {"type": "http", "method": "POST", "path": "/v1/x", "headers": raw}
@@ -191,9 +194,11 @@ async def test_a_job_is_counted_and_booked_on_its_tenant(serve: Any) -> None:
     server = await serve("tenants.acme.keys=secret")
     booked = []
 
-    async def work(job: Job) -> None:
-        booked.append((server.house.files.count, server.house.meter.tenant_of(job.call)))
-        await job.out.whole(b"done", "text/plain")
+    async def work(upload: Upload) -> None:
+        assert server.house.files.count == 0
+        async with upload.begin() as job:
+            booked.append((server.house.files.count, server.house.meter.tenant_of(job.call)))
+            await job.out.whole(b"done", "text/plain")
 
     wire = await ask(server.house, work, authorization="Bearer secret")
     assert (wire.body, booked, server.house.files.count) == (b"done", [(1, "acme")], 0)
@@ -213,7 +218,7 @@ async def test_who_may_not_is_told_before_anything_is_read(
 ) -> None:
     server = await serve(*settings)
 
-    async def work(job: Job) -> None:
+    async def work(upload: Upload) -> None:
         raise AssertionError
 
     wire = await ask(server.house, work, **headers)
@@ -224,7 +229,7 @@ async def test_who_may_not_is_told_before_anything_is_read(
 async def test_models_that_are_not_warm_yet(serve: Any) -> None:
     server = await serve(ready=False)
 
-    async def work(job: Job) -> None:
+    async def work(upload: Upload) -> None:
         raise AssertionError
 
     wire = await ask(server.house, work)
@@ -240,7 +245,7 @@ async def test_outcomes_are_counted(serve: Any) -> None:
         (TimeoutError(), "gone"),
     ):
 
-        async def work(job: Job, error: Exception = error) -> None:
+        async def work(upload: Upload, error: Exception = error) -> None:
             raise error
 
         counter = server.house.metrics.file_jobs.labels("tts", outcome)
@@ -252,9 +257,35 @@ async def test_outcomes_are_counted(serve: Any) -> None:
 async def test_a_bug_is_loud_and_frees_its_job(serve: Any) -> None:
     server = await serve()
 
-    async def work(job: Job) -> None:
-        raise ZeroDivisionError
+    async def work(upload: Upload) -> None:
+        async with upload.begin():
+            raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         await ask(server.house, work)
     assert server.house.files.count == 0
+
+
+async def test_those_who_send_slowly_keep_nobody_waiting(serve: Any, eventually: Any) -> None:
+    server = await serve("files.max_jobs=1")
+    never = asyncio.Event()
+    body = {"type": "http.request", "body": b"a text", "more_body": False}
+
+    async def work(upload: Upload) -> None:
+        read = await read_body(upload.request, 100, 1)
+        async with upload.begin() as job:
+            await job.out.whole(read, "text/plain")
+
+    async def send_slowly() -> Any:
+        await never.wait()
+        return body
+
+    scope = {"type": "http", "method": "POST", "path": "/v1/x", "headers": []}
+    endpoint, wires = Companion(server.house, "tts", work), [Wire() for _ in range(8)]
+    slow = [asyncio.ensure_future(endpoint(scope, send_slowly, wire.send)) for wire in wires]
+    await eventually(lambda: server.house.files._uploads.taken.total() == len(slow))
+    wire = await ask(server.house, work, body=b"quick")
+    assert wire.body == b"quick"
+    never.set()
+    await asyncio.gather(*slow)
+    assert [wire.body for wire in wires] == [b"a text"] * len(slow)

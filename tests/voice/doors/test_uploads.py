@@ -6,10 +6,18 @@ from typing import Any
 import pytest
 from starlette.requests import ClientDisconnect, Request
 
-from voice.doors.uploads import STALL_S, TooLargeError, read_body, read_form
+from voice.doors.uploads import (
+    GRACE_S,
+    STALL_S,
+    TooLargeError,
+    TooSlowError,
+    read_body,
+    read_form,
+)
 from voice.wire.realtime_errors import WireError
 
 BOUNDARY = "b0undary"
+LEAST = 100
 
 
 def request_of(*chunks: bytes, kind: str = "", ends: bool = True, **headers: str) -> Request:
@@ -40,31 +48,58 @@ END = f"--{BOUNDARY}--\r\n".encode()
 
 
 async def test_a_body() -> None:
-    assert await read_body(request_of(b"ab", b"cd"), 4) == b"abcd"
+    assert await read_body(request_of(b"ab", b"cd"), 4, LEAST) == b"abcd"
 
 
 async def test_a_body_that_says_it_is_too_long_is_not_begun() -> None:
     request = request_of(b"x" * 100, content_length="100")
     with pytest.raises(TooLargeError, match="99 bytes"):
-        await read_body(request, 99)
+        await read_body(request, 99, LEAST)
     assert (await request.receive())["body"] == b"x" * 100
 
 
 async def test_a_body_that_becomes_too_long_is_left_there() -> None:
     request = request_of(b"x" * 60, b"x" * 60, b"x" * 60)
     with pytest.raises(TooLargeError):
-        await read_body(request, 100)
+        await read_body(request, 100, LEAST)
     assert (await request.receive())["body"] == b"x" * 60
 
 
 async def test_a_client_that_goes() -> None:
     with pytest.raises(ClientDisconnect):
-        await read_body(request_of(b"ab", ends=False), 100)
+        await read_body(request_of(b"ab", ends=False), 100, LEAST)
+
+
+def dripping(pause_s: float, *chunks: bytes) -> Request:
+    """A client that sends a chunk, and waits."""
+    request = request_of(*chunks)
+    receive = request.receive
+
+    async def slowly() -> Any:
+        await asyncio.sleep(pause_s)
+        return await receive()
+
+    return Request(request.scope, slowly)
+
+
+@pytest.mark.virtual_clock
+async def test_a_body_that_trickles_is_given_up() -> None:
+    began = asyncio.get_running_loop().time()
+    with pytest.raises(TooSlowError, match="100 bytes a second"):
+        await read_body(dripping(1.0, *[b"x"] * 1_000), 9_999, LEAST)
+    assert asyncio.get_running_loop().time() - began == pytest.approx(GRACE_S, abs=0.2)
+
+
+@pytest.mark.virtual_clock
+async def test_a_body_that_keeps_up_may_come_in_bursts() -> None:
+    chunks = [b"x" * 1_000] * 20
+    body = await read_body(dripping(9.0, *chunks), 99_999, LEAST)  # 111 a second
+    assert len(body) == 20_000
 
 
 @pytest.mark.virtual_clock
 async def test_a_client_that_stops_sending() -> None:
-    request = request_of(b"ab")
+    request = request_of(b"x" * 100_000)
     receive, began = request.receive, asyncio.get_running_loop().time()
 
     async def once() -> Any:
@@ -72,7 +107,7 @@ async def test_a_client_that_stops_sending() -> None:
         return message if message["body"] else await asyncio.Event().wait()
 
     with pytest.raises(TimeoutError):
-        await read_body(Request(request.scope, once), 100)
+        await read_body(Request(request.scope, once), 100_000, LEAST)
     assert asyncio.get_running_loop().time() - began == pytest.approx(STALL_S)
 
 
@@ -81,21 +116,21 @@ async def test_a_form_in_no_plain_charset(charset: str) -> None:
     kind = f"multipart/form-data; boundary={BOUNDARY}; charset={charset}"
     data = part("language", b"+2AA-") + part("file", b"RIFF", "a.wav") + END
     with pytest.raises(WireError, match="UTF-8"):
-        async with read_form(request_of(data, kind=kind), 100):
+        async with read_form(request_of(data, kind=kind), 100, LEAST):
             pass
 
 
 async def test_a_form_whose_type_is_written_otherwise() -> None:
     kind = f'Multipart/Form-Data; charset="UTF-8"; boundary="{BOUNDARY}"'
     data = part("language", "ä".encode()) + part("file", b"RIFF", "a.wav") + END
-    async with read_form(request_of(data, kind=kind), 100) as form:
+    async with read_form(request_of(data, kind=kind), 100, LEAST) as form:
         assert form.fields == [("language", "ä")]
 
 
 async def test_a_form() -> None:
     data = part("model", b"x") + part("file", b"RIFF" * 9, "a.wav") + part("t[]", b"1") + END
     chunks = [data[at : at + 7] for at in range(0, len(data), 7)]
-    async with read_form(request_of(*chunks), 999) as form:
+    async with read_form(request_of(*chunks), 999, LEAST) as form:
         assert form.fields == [("model", "x"), ("t[]", "1")]
         assert form.file.read() == b"RIFF" * 9
         assert form.file.seek(0) == 0
@@ -104,7 +139,7 @@ async def test_a_form() -> None:
 
 async def test_a_large_file_lies_on_disk() -> None:
     data = part("file", b"x" * 3_000_000, "a.wav") + END
-    async with read_form(request_of(data), 4_000_000) as form:
+    async with read_form(request_of(data), 4_000_000, LEAST) as form:
         assert isinstance(form.file.fileno(), int)
     assert form.file.closed
 
@@ -123,7 +158,7 @@ async def test_a_large_file_lies_on_disk() -> None:
 )
 async def test_forms_that_are_refused(data: bytes, code: str, param: str | None) -> None:
     with pytest.raises(WireError) as refused:
-        async with read_form(request_of(data), 999_999):
+        async with read_form(request_of(data), 999_999, LEAST):
             pass
     assert (refused.value.code, refused.value.param) == (code, param)
 
@@ -131,7 +166,7 @@ async def test_forms_that_are_refused(data: bytes, code: str, param: str | None)
 @pytest.mark.parametrize("kind", ["application/json", "multipart/form-data", "text/plain"])
 async def test_what_is_no_form(kind: str) -> None:
     with pytest.raises(WireError):
-        async with read_form(request_of(b"{}", kind=kind), 999):
+        async with read_form(request_of(b"{}", kind=kind), 999, LEAST):
             pass
 
 
@@ -139,11 +174,12 @@ async def test_what_is_no_form(kind: str) -> None:
 async def test_a_file_that_is_too_long_leaves_nothing_open(size: int) -> None:
     data = part("file", b"x" * size, "a.wav") + END
     with pytest.raises(TooLargeError):
-        async with read_form(request_of(data), 999):
+        async with read_form(request_of(data), 999, LEAST):
             pass
 
 
 async def test_a_client_that_goes_in_the_middle_of_its_file() -> None:
     with pytest.raises(ClientDisconnect):
-        async with read_form(request_of(part("file", b"x" * 2_000_000, "a"), ends=False), 9**9):
+        data = part("file", b"x" * 2_000_000, "a")
+        async with read_form(request_of(data, ends=False), 9**9, LEAST):
             pass
