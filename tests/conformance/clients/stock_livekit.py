@@ -94,75 +94,93 @@ class Caller:
         return await self.reply()
 
 
+async def spoken_turn(caller: Caller, microphone: Microphone) -> None:
+    session, noted = caller.session, caller.noted
+    with step("spoken turn") as told:
+        await session.update_instructions("Be brief.")
+        await session.update_tools([weather])
+        mark = noted.mark()
+        microphone.say(speech())
+        words = await noted.wait("input_audio_transcription_completed", mark)
+        while not words.is_final:
+            words = await noted.wait("input_audio_transcription_completed", noted.mark())
+        check(words.transcript == HEARD, f"heard {words.transcript!r}")
+        heard = Generation(await noted.wait("generation_created", mark))
+        async with asyncio.timeout(20):
+            await heard.read
+        check(heard.text == ANSWER, f"said {heard.text!r}")
+        check(heard.audio_ms > 500, f"{heard.audio_ms} ms of audio")
+        told.append(f"{heard.audio_ms:.0f} ms of audio")
+
+
+async def barge_in(caller: Caller, microphone: Microphone) -> None:
+    session, noted = caller.session, caller.noted
+    with step("barge-in") as told:
+        mark = noted.mark()
+        story = await caller.ask(STORY)
+        async with asyncio.timeout(20):
+            await story.sounded.wait()
+        await asyncio.sleep(0.8)
+        microphone.say(speech())
+        await noted.wait("input_speech_started", mark)
+        session.interrupt()
+        session.truncate(message_id=story.message_id, modalities=["audio"], audio_end_ms=800)
+        cut = await noted.wait("conversation.item.truncated", mark)
+        check(cut["audio_end_ms"] == 800, f"{cut}")
+        async with asyncio.timeout(20):
+            await story.read
+        done = await noted.wait("response.done", mark)
+        check(done["response"]["status"] == "cancelled", done["response"]["status"])
+        await noted.wait("response.done", mark, count=2)
+        told.append(f"{story.audio_ms:.0f} ms of audio came")
+
+
+async def tool_call(caller: Caller) -> None:
+    session = caller.session
+    with step("tool call") as told:
+        asked = await caller.ask(WEATHER)
+        async with asyncio.timeout(20):
+            await asked.read
+        check(len(asked.calls) == 1, f"{asked.calls}")
+        call = asked.calls[0]
+        context = session.chat_ctx.copy()
+        context.items.append(
+            llm.FunctionCallOutput(
+                call_id=call.call_id, name=call.name, output="rain in Bergen", is_error=False
+            )
+        )
+        await session.update_chat_ctx(context)
+        answer = await caller.reply()
+        async with asyncio.timeout(20):
+            await answer.read
+        check("rain in Bergen" in answer.text, answer.text)
+        told.append(answer.text)
+
+
+async def text_turn(caller: Caller) -> None:
+    with step("text turn"):
+        typed = await caller.ask(TYPED)
+        async with asyncio.timeout(20):
+            await typed.read
+        check(typed.text == ANSWER, f"said {typed.text!r}")
+        errors = [e for e in caller.noted.since(0, "error") if not _is_late_cancel(e)]
+        check(not errors, f"{errors}")
+
+
 async def run() -> None:
     async with aiohttp.ClientSession() as http:
         model = openai.realtime.RealtimeModel(
             base_url=f"{HTTP}/v1", api_key=KEY, model=MODEL, http_session=http
         )
         caller = Caller(model.session())
-        session, noted = caller.session, caller.noted
         microphone = Microphone(caller.send)
         sending = asyncio.create_task(microphone.run())
-        with step("spoken turn") as told:
-            await session.update_instructions("Be brief.")
-            await session.update_tools([weather])
-            mark = noted.mark()
-            microphone.say(speech())
-            words = await noted.wait("input_audio_transcription_completed", mark)
-            while not words.is_final:
-                words = await noted.wait("input_audio_transcription_completed", noted.mark())
-            check(words.transcript == HEARD, f"heard {words.transcript!r}")
-            heard = Generation(await noted.wait("generation_created", mark))
-            async with asyncio.timeout(20):
-                await heard.read
-            check(heard.text == ANSWER, f"said {heard.text!r}")
-            check(heard.audio_ms > 500, f"{heard.audio_ms} ms of audio")
-            told.append(f"{heard.audio_ms:.0f} ms of audio")
-        with step("barge-in") as told:
-            mark = noted.mark()
-            story = await caller.ask(STORY)
-            async with asyncio.timeout(20):
-                await story.sounded.wait()
-            await asyncio.sleep(0.8)
-            microphone.say(speech())
-            await noted.wait("input_speech_started", mark)
-            session.interrupt()
-            session.truncate(message_id=story.message_id, modalities=["audio"], audio_end_ms=800)
-            cut = await noted.wait("conversation.item.truncated", mark)
-            check(cut["audio_end_ms"] == 800, f"{cut}")
-            async with asyncio.timeout(20):
-                await story.read
-            done = await noted.wait("response.done", mark)
-            check(done["response"]["status"] == "cancelled", done["response"]["status"])
-            await noted.wait("response.done", mark, count=2)
-            told.append(f"{story.audio_ms:.0f} ms of audio came")
-        with step("tool call") as told:
-            asked = await caller.ask(WEATHER)
-            async with asyncio.timeout(20):
-                await asked.read
-            check(len(asked.calls) == 1, f"{asked.calls}")
-            call = asked.calls[0]
-            context = session.chat_ctx.copy()
-            context.items.append(
-                llm.FunctionCallOutput(
-                    call_id=call.call_id, name=call.name, output="rain in Bergen", is_error=False
-                )
-            )
-            await session.update_chat_ctx(context)
-            answer = await caller.reply()
-            async with asyncio.timeout(20):
-                await answer.read
-            check("rain in Bergen" in answer.text, answer.text)
-            told.append(answer.text)
-        with step("text turn") as told:
-            typed = await caller.ask(TYPED)
-            async with asyncio.timeout(20):
-                await typed.read
-            check(typed.text == ANSWER, f"said {typed.text!r}")
-            errors = [e for e in noted.since(0, "error") if not _is_late_cancel(e)]
-            check(not errors, f"{errors}")
+        await spoken_turn(caller, microphone)
+        await barge_in(caller, microphone)
+        await tool_call(caller)
+        await text_turn(caller)
         sending.cancel()
-        await session.aclose()
+        await caller.session.aclose()
     await transcription()
 
 

@@ -65,88 +65,108 @@ async def connected(key: str = KEY, **asked: Any) -> Any:
                 task.cancel()
 
 
+async def spoken_turn(connection: Any, noted: Noted, microphone: Microphone) -> None:
+    with step("spoken turn") as told:
+        await connection.session.update(
+            session={"type": "realtime", "instructions": "Be brief.", "tools": [TOOL]}
+        )
+        await noted.wait("session.updated", 0)
+        mark = noted.mark()
+        microphone.say(speech())
+        words = await noted.wait("conversation.item.input_audio_transcription.completed", mark)
+        check(words.transcript == HEARD, f"heard {words.transcript!r}")
+        done = await noted.wait("response.done", mark)
+        check(done.response.status == "completed", f"it is {done.response.status}")
+        check(noted.since(mark, "response.output_audio.delta"), "no audio came")
+        check(noted.since(mark, "rate_limits.updated"), "no rate limits came")
+        told.append(done.response.output[0].content[0].transcript)
+
+
+async def barge_in(connection: Any, noted: Noted, microphone: Microphone) -> None:
+    with step("barge-in") as told:
+        mark = noted.mark()
+        await connection.conversation.item.create(item=typed(STORY))
+        await connection.response.create()
+        delta = await noted.wait("response.output_audio.delta", mark)
+        await asyncio.sleep(0.8)
+        microphone.say(speech())
+        await noted.wait("input_audio_buffer.speech_started", mark)
+        done = await noted.wait("response.done", mark)
+        check(done.response.status == "cancelled", f"it is {done.response.status}")
+        check(done.response.status_details.reason == "turn_detected", "for another reason")
+        await connection.conversation.item.truncate(
+            item_id=delta.item_id, content_index=0, audio_end_ms=800
+        )
+        cut = await noted.wait("conversation.item.truncated", mark)
+        check(cut.audio_end_ms == 800, f"cut at {cut.audio_end_ms}")
+        await connection.conversation.item.retrieve(item_id=delta.item_id)
+        kept = await noted.wait("conversation.item.retrieved", mark)
+        (written,) = noted.since(mark, "response.output_audio_transcript.done")
+        left = kept.item.content[0].transcript
+        check(0 < len(left) < len(written.transcript), f"left is {left!r}")
+        await noted.wait("response.done", mark, count=2)
+        told.append(f"left of it: {left}")
+
+
+async def tool_call(connection: Any, noted: Noted) -> None:
+    with step("tool call") as told:
+        mark = noted.mark()
+        await connection.conversation.item.create(item=typed(WEATHER))
+        await connection.response.create()
+        call = await noted.wait("response.function_call_arguments.done", mark)
+        await noted.wait("response.done", mark)
+        check((call.name, call.arguments) == ("weather", '{"city": "Bergen"}'), f"{call}")
+        await connection.conversation.item.create(
+            item={"type": "function_call_output", "call_id": call.call_id, "output": "rain"}
+        )
+        await connection.response.create()
+        await noted.wait("response.done", mark, count=2)
+        done = noted.since(mark, "response.done")[-1]
+        said = done.response.output[0].content[0].transcript
+        check("rain" in said, f"said {said!r}")
+        told.append(said)
+
+
+async def text_turn(connection: Any, noted: Noted) -> None:
+    with step("text turn") as told:
+        mark = noted.mark()
+        await connection.session.update(session={"type": "realtime", "output_modalities": ["text"]})
+        await connection.conversation.item.create(item=typed(TYPED))
+        await connection.response.create()
+        written = await noted.wait("response.output_text.done", mark)
+        check(written.text == ANSWER, f"wrote {written.text!r}")
+        told.append(written.text)
+        await noted.wait("response.done", mark)
+
+
+async def out_of_band(connection: Any, noted: Noted) -> None:
+    with step("out of band"):
+        mark = noted.mark()
+        await connection.response.create(
+            response={"conversation": "none", "metadata": {"topic": "x"},
+                      "output_modalities": ["text"], "input": [typed("Classify this.")]}
+        )  # fmt: skip
+        done = await noted.wait("response.done", mark)
+        check(done.response.metadata == {"topic": "x"}, f"{done.response.metadata}")
+        check(not noted.since(mark, "conversation.item.added"), "it is in the conversation")
+
+
+async def image(connection: Any, noted: Noted) -> None:
+    with step("image"):
+        mark = noted.mark()
+        picture = {"type": "input_image", "image_url": PICTURE}
+        await connection.conversation.item.create(item=typed("Look.") | {"content": [picture]})
+        await connection.response.create()
+        written = await noted.wait("response.output_text.done", mark)
+        check("picture" in written.text, f"wrote {written.text!r}")
+
+
 async def conversation() -> None:
     async with connected(model=MODEL) as (connection, noted, microphone):
-        with step("spoken turn") as told:
-            await connection.session.update(
-                session={"type": "realtime", "instructions": "Be brief.", "tools": [TOOL]}
-            )
-            await noted.wait("session.updated", 0)
-            mark = noted.mark()
-            microphone.say(speech())
-            words = await noted.wait("conversation.item.input_audio_transcription.completed", mark)
-            check(words.transcript == HEARD, f"heard {words.transcript!r}")
-            done = await noted.wait("response.done", mark)
-            check(done.response.status == "completed", f"it is {done.response.status}")
-            check(noted.since(mark, "response.output_audio.delta"), "no audio came")
-            check(noted.since(mark, "rate_limits.updated"), "no rate limits came")
-            told.append(done.response.output[0].content[0].transcript)
-        with step("barge-in") as told:
-            mark = noted.mark()
-            await connection.conversation.item.create(item=typed(STORY))
-            await connection.response.create()
-            delta = await noted.wait("response.output_audio.delta", mark)
-            await asyncio.sleep(0.8)
-            microphone.say(speech())
-            await noted.wait("input_audio_buffer.speech_started", mark)
-            done = await noted.wait("response.done", mark)
-            check(done.response.status == "cancelled", f"it is {done.response.status}")
-            check(done.response.status_details.reason == "turn_detected", "for another reason")
-            await connection.conversation.item.truncate(
-                item_id=delta.item_id, content_index=0, audio_end_ms=800
-            )
-            cut = await noted.wait("conversation.item.truncated", mark)
-            check(cut.audio_end_ms == 800, f"cut at {cut.audio_end_ms}")
-            await connection.conversation.item.retrieve(item_id=delta.item_id)
-            kept = await noted.wait("conversation.item.retrieved", mark)
-            (written,) = noted.since(mark, "response.output_audio_transcript.done")
-            left = kept.item.content[0].transcript
-            check(0 < len(left) < len(written.transcript), f"left is {left!r}")
-            await noted.wait("response.done", mark, count=2)
-            told.append(f"left of it: {left}")
-        with step("tool call") as told:
-            mark = noted.mark()
-            await connection.conversation.item.create(item=typed(WEATHER))
-            await connection.response.create()
-            call = await noted.wait("response.function_call_arguments.done", mark)
-            await noted.wait("response.done", mark)
-            check((call.name, call.arguments) == ("weather", '{"city": "Bergen"}'), f"{call}")
-            await connection.conversation.item.create(
-                item={"type": "function_call_output", "call_id": call.call_id, "output": "rain"}
-            )
-            await connection.response.create()
-            await noted.wait("response.done", mark, count=2)
-            done = noted.since(mark, "response.done")[-1]
-            said = done.response.output[0].content[0].transcript
-            check("rain" in said, f"said {said!r}")
-            told.append(said)
-        with step("text turn") as told:
-            mark = noted.mark()
-            await connection.session.update(
-                session={"type": "realtime", "output_modalities": ["text"]}
-            )
-            await connection.conversation.item.create(item=typed(TYPED))
-            await connection.response.create()
-            written = await noted.wait("response.output_text.done", mark)
-            check(written.text == ANSWER, f"wrote {written.text!r}")
-            told.append(written.text)
-            await noted.wait("response.done", mark)
-        with step("out of band") as told:
-            mark = noted.mark()
-            await connection.response.create(
-                response={"conversation": "none", "metadata": {"topic": "x"},
-                          "output_modalities": ["text"], "input": [typed("Classify this.")]}
-            )  # fmt: skip
-            done = await noted.wait("response.done", mark)
-            check(done.response.metadata == {"topic": "x"}, f"{done.response.metadata}")
-            check(not noted.since(mark, "conversation.item.added"), "it is in the conversation")
-        with step("image") as told:
-            mark = noted.mark()
-            picture = {"type": "input_image", "image_url": PICTURE}
-            await connection.conversation.item.create(item=typed("Look.") | {"content": [picture]})
-            await connection.response.create()
-            written = await noted.wait("response.output_text.done", mark)
-            check("picture" in written.text, f"wrote {written.text!r}")
+        await spoken_turn(connection, noted, microphone)
+        await barge_in(connection, noted, microphone)
+        for turn in (tool_call, text_turn, out_of_band, image):
+            await turn(connection, noted)
         check(not noted.since(0, "error"), f"{noted.since(0, 'error')}")
 
 
