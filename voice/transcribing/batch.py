@@ -24,7 +24,7 @@ from voice.transcribing.unfinished import UnfinishedError
 logger = logging.getLogger(__name__)
 
 _FILES_AT_ONCE: Final = 4
-_LEAST_UNDER_WAY: Final = 16
+_LEAST_UNDER_WAY: Final = 24
 
 
 class Batch:

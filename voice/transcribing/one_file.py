@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO
 
-from engines.audio import Samples
 from engines.ports import Asr, Vad
-from pipelines.media.reading import RATE, MediaError
+from pipelines.media.reading import MediaError
 from pipelines.media.threads import decoded
 from pipelines.places import Place
 from pipelines.transcription.captions import Utterance
@@ -22,10 +21,6 @@ from voice.transcribing.formats import for_people, write_whole
 from voice.transcribing.sources import Source, SourceError, check_regular
 from voice.transcribing.unfinished import Identity, Remembering, Unfinished
 from voice.wire.audio_api import TranscriptionForm, text_of
-
-_AHEAD_S: Final = 600.0
-"""What is decoded before it is heard, at most. Where nobody speaks, nothing else tells how far a
-file is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,16 +105,16 @@ class _Hearing:
         self._heard: list[Utterance] = []
         self._at_s = self._left_s = 0.0
         self._fresh = False
+        self._began = asyncio.get_running_loop().time()
 
     async def hear(self, file: BinaryIO, identity: Identity) -> Outcome:
-        loop, means = asyncio.get_running_loop(), self._means
-        began, call = loop.time(), self._task.source.shown
+        means, call = self._means, self._task.source.shown
         wanted = Wanted(self._asked.language, call=call, word_times=self._asked.word_times)
         asr = Remembering(means.asr, self._kept, self._begin)
         self._reach(0.0)
         async with decoded(file, float("inf")) as blocks:
             lasts_ms = await transcribe(
-                self._counted(blocks), wanted, means.vad, asr, means.place, self._put
+                blocks, wanted, means.vad, asr, means.place, self._put, self._reach_ms
             )
         _check_unchanged(file, identity)
         given = await asyncio.to_thread(self._write, lasts_ms)
@@ -127,7 +122,7 @@ class _Hearing:
         return Outcome(
             lasts_s=lasts_ms / 1000,
             fresh_s=lasts_ms / 1000 - self._left_s if self._fresh else 0.0,
-            took_s=loop.time() - began,
+            took_s=asyncio.get_running_loop().time() - self._began,
             words=len(text_of(self._heard).split()),
             doubts=Counter(
                 why for each in self._heard for why in each.suspicion.split(", ") if why
@@ -136,21 +131,18 @@ class _Hearing:
             note=self._kept.lost and f"could not have been gone on with: {self._kept.lost}",
         )
 
-    async def _counted(self, blocks: AsyncIterator[Samples]) -> AsyncIterator[Samples]:
-        samples = 0
-        async for block in blocks:
-            samples += len(block)
-            self._reach(samples / RATE - _AHEAD_S)
-            yield block
-
     async def _put(self, utterance: Utterance) -> None:
         self._heard.append(utterance)
-        if utterance.segments:
-            self._reach(utterance.segments[-1].end_ms / 1000)
+
+    def _reach_ms(self, at_ms: int) -> None:
+        self._reach(at_ms / 1000)
 
     def _begin(self) -> None:
-        """All that follows is heard by this run."""
-        self._fresh = True
+        """All that follows is heard by this run, from now on: so long it may have waited for files
+        before it."""
+        if not self._fresh:
+            self._reach(self._at_s)
+            self._fresh, self._began = True, asyncio.get_running_loop().time()
 
     def _reach(self, at_s: float) -> None:
         self._at_s = max(self._at_s, at_s)

@@ -168,13 +168,14 @@ class Bars:
         if now < self._next:
             return
         self._next = now + _BARS_EVERY_S
+        if len(run.names) > 1:
+            self._draw("", _all(run), run.whole, now)
         shown = dict(run.open)
         for name in self._tasks.keys() - shown.keys() - {""}:
             self._bars.remove_task(self._tasks.pop(name))
         for name, course in shown.items():
             self._draw(name, _short(name), course, now)
-        if len(run.names) > 1:
-            self._draw("", _all(run), run.whole, now)
+        self._bars.refresh()
 
     def _draw(self, key: str, name: str, course: Course, now: float) -> None:
         if key not in self._tasks:
@@ -201,7 +202,7 @@ def shown(console: Console, *, quiet: bool) -> Iterator[Show]:
             BarColumn(table_column=Column(ratio=1, max_width=40)),
             TextColumn("{task.fields[words]}", style="dim", markup=False),
         )
-        with Progress(*columns, console=console, transient=True, expand=True) as bars:
+        with Progress(*columns, console=console, auto_refresh=False, transient=True) as bars:
             yield Bars(bars)
 
 
