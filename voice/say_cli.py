@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--format",
         choices=["mp3", "opus", "flac", "wav", "aac", "pcm"],
-        help="over the name's; mp3",
+        help="where the name tells none (mp3)",
     )
     add("--chapters", action="store_true", help="a file for each chapter, in the folder OUT")
     add("--resume", action="store_true", help="go on where an earlier run was interrupted")

@@ -94,6 +94,12 @@ def test_a_piece_without_sound_leaves_the_longest_pause_and_no_more() -> None:
     assert silences_ms(joined) == pytest.approx([900], abs=6)
 
 
+def test_nothing_fed_is_nothing_given() -> None:
+    joined = Joiner().piece(100)
+    assert joined.feed(Pcm(quiet(0), RATE)) == []
+    assert joined.finish() == []
+
+
 def test_pieces_are_as_loud_as_one_another() -> None:
     levels = [8_000, 8_000, 8_000, 8_000, 5_000, 11_000]
     joined = together(Joiner(), *[(400, tone(500, level)) for level in levels])
