@@ -208,10 +208,17 @@ def main() -> int:
     named = f"of {' '.join(CALLERS)}; all of them if none is named"
     parser.add_argument("callers", nargs="*", default=CALLERS, metavar="CALLER", help=named)
     parser.add_argument("--inside", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--prepare", action="store_true", help="see whether calls can be placed here, and no more"
+    )
     options = parser.parse_args()
     if unknown := set(options.callers) - set(CALLERS):
         parser.error(f"there is no {', '.join(sorted(unknown))}, only {', '.join(CALLERS)}")
     try:
+        if options.prepare:
+            check_machine()
+            debian(cache())
+            return 0
         if options.inside is not None:
             inside(options.inside, options.callers, cache() / "last")
             return 0
