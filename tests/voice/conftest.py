@@ -204,8 +204,9 @@ async def serve(vad: Any) -> AsyncIterator[Callable[..., Any]]:
             asr = Asked(engines.get("asr", ScriptedAsr()))
             llm = Asked(engines.get("llm", ScriptedLlm()))
             tts = Asked(engines.get("tts", ScriptedTts()))
-            house = House(load(settings=(NO_ECHO, *settings), scripted=True),
-                          Engines(Ears(vad), asr, llm, tts), ready=ready)  # fmt: skip
+            served = Engines(Ears(vad), asr, llm, tts, knowledge=engines.get("knowledge"))
+            house = House(load(settings=(NO_ECHO, *settings), scripted=True), served,
+                          ready=ready, embedder=engines.get("embedder"))  # fmt: skip
             listener = socket.create_server(("127.0.0.1", 0))
             port = listener.getsockname()[1]
             server = uvicorn.Server(_uvicorn_config(house))

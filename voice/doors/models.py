@@ -1,4 +1,5 @@
-"""``GET /v1/models``: the names that the server has for what hears, thinks and speaks.
+"""``GET /v1/models``: the names that the server has for what hears, thinks and
+speaks, and for what tells texts apart.
 
 Clients may ask for any other name, too: there is one model of each kind.
 """

@@ -15,6 +15,8 @@ from starlette.types import Receive, Scope, Send
 
 import clients
 from voice.doors.client_secrets import PATH as SECRETS
+from voice.doors.embeddings import PATH as EMBEDDINGS
+from voice.doors.embeddings import embeddings
 from voice.doors.handshake import PATH as CALLS
 from voice.doors.models import models
 from voice.doors.phone import PATHS as PHONE
@@ -27,7 +29,8 @@ from voice.house import House
 
 PAGE: Final = Path(clients.__file__).parent / "browser"
 API: Final = (
-    f"GET /v1/models, POST {SPEECH}, POST {TRANSCRIPTIONS}, POST {SECRETS}, WebSocket {CALLS}"
+    f"GET /v1/models, POST {SPEECH}, POST {TRANSCRIPTIONS}, POST {EMBEDDINGS}, POST {SECRETS},"
+    f" WebSocket {CALLS}"
 )
 """What there is of OpenAI's API, for who asks for anything else of it."""
 
@@ -55,6 +58,7 @@ def routes(house: House) -> list[BaseRoute]:
         Route("/v1/models/{model:path}", models(house)),
         Route(SPEECH, speech(house), methods=["POST"]),
         Route(TRANSCRIPTIONS, transcriptions(house), methods=["POST"]),
+        Route(EMBEDDINGS, embeddings(house), methods=["POST"]),
         Route("/v1/audio/translations", _no_translations, methods=["POST"]),
         *(Route(path, _call_for_websocket, methods=["GET", "POST"]) for path in (CALLS, *PHONE)),
         Mount("/v1", _no_such_door),
