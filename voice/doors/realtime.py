@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
-from collections.abc import Callable
 from dataclasses import replace
-from uuid import uuid4
 
 from starlette.datastructures import Headers
 
@@ -27,7 +24,7 @@ from voice.doors.handshake import (
 from voice.doors.outbox import Outbox, SlowClientError
 from voice.doors.ration import RationedLlm
 from voice.doors.realtime_asides import open_asides
-from voice.doors.realtime_line import accept, connected
+from voice.doors.realtime_line import accept, connected, id_source
 from voice.doors.realtime_listener import RealtimeListener
 from voice.doors.realtime_mcp import open_mcp
 from voice.doors.realtime_settings import call_settings, first_session
@@ -38,9 +35,6 @@ from voice.doors.voicing import rate_of
 from voice.house import House
 from voice.reception import CallerGoneError, RefusedError
 from voice.socket import CallSocket
-from voice.wire.realtime_objects import RealtimeConversation
-from voice.wire.realtime_server import ConversationCreatedEvent, SessionCreatedEvent
-from voice.wire.realtime_session import without_secrets
 
 logger = logging.getLogger(__name__)
 
@@ -103,7 +97,7 @@ class RealtimeDoor:
     async def _talk(
         self, caller: Caller, scope: Scope, receive: Receive, socket: CallSocket
     ) -> None:
-        house, new_id = self._house, _id_source()
+        house, new_id = self._house, id_source()
         base = house.call_settings
         session = first_session(query_of(scope), base, house.model, new_id("sess"), caller.session)
         settings = call_settings(session, base)
@@ -129,9 +123,7 @@ class RealtimeDoor:
                 open_asides(ration, house.engines.tts, new_id) as asides,
                 open_mcp(call, teller, house.config.mcp, new_id) as mcp,
             ):
-                teller.tell(SessionCreatedEvent(session=without_secrets(session)))
-                conversation = RealtimeConversation(teller.conversation_id)
-                teller.tell(ConversationCreatedEvent(conversation=conversation))
+                teller.greet()
                 sees = isinstance(house.engines.llm, Sighted) and house.engines.llm.sees_images
                 mcp.list_new(session)
                 listener = RealtimeListener(
@@ -153,9 +145,3 @@ async def _refuse(answer: Answer, scope: Scope, receive: Receive, send: Send) ->
     await accept(scope, send)
     socket.write_text(answer.event())
     await close(send, socket, _TRY_AGAIN)
-
-
-def _id_source() -> Callable[[str], str]:
-    """Ids that are unique over all calls, by the prefix, and readable in one call's log."""
-    call, numbers = uuid4().hex[:12], itertools.count(1)
-    return lambda kind: f"{kind}_{call}{next(numbers):04d}"

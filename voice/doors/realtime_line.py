@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
+from uuid import uuid4
 
 from voice.doors.connection import Send
 from voice.doors.handshake import Scope
@@ -20,6 +22,12 @@ _BURST_S: Final = 4.0
 
 _LARGE_BYTES: Final = 16 * 1024
 """What is longer takes as long to read as two messages, or more."""
+
+
+def id_source() -> Callable[[str], str]:
+    """Ids that are unique over all calls, by the prefix, and readable in one call's log."""
+    prefix, numbers = uuid4().hex[:12], itertools.count(1)
+    return lambda kind: f"{kind}_{prefix}{next(numbers):04d}"
 
 
 async def accept(scope: Scope, send: Send) -> None:

@@ -42,9 +42,7 @@ from voice.wire.realtime_errors import WireError
 from voice.wire.realtime_mcp import RealtimeMcpApprovalResponseItem
 from voice.wire.realtime_objects import RealtimeItem, RealtimeResponseCreateParams
 from voice.wire.realtime_server import (
-    ConversationItemAdded,
     ConversationItemDeletedEvent,
-    ConversationItemDone,
     ConversationItemRetrieved,
     ConversationItemTruncatedEvent,
     InputAudioBufferClearedEvent,
@@ -162,9 +160,7 @@ class RealtimeListener:
             ) from error
         except UnknownItemError as error:
             raise _unknown(event.previous_item_id, "item_create", "previous_item_id") from error
-        wire = to_wire(item)
-        self._teller.tell(ConversationItemAdded(item=wire, previous_item_id=previous))
-        self._teller.tell(ConversationItemDone(item=wire, previous_item_id=previous))
+        self._teller.tell_item(item, previous)
         if answer is not None:
             self._mcp.take_answer(answer)
 

@@ -18,6 +18,7 @@ import msgspec
 
 from pipelines.conversation.call import Call
 from pipelines.conversation.dialogue import (
+    Hosted,
     HostFailure,
     NoteItem,
     ToolCallItem,
@@ -60,6 +61,8 @@ nothing."""
 
 _CONNECT_S: Final = 5.0
 _MOST_CLIENTS: Final = 32
+_MOST_WAITING: Final = 128
+"""Calls that a client does not approve of or refuse; then the oldest are forgotten."""
 
 
 @dataclass(slots=True)
@@ -68,6 +71,17 @@ class _Round:
 
     asked: Asked
     running: int = 0
+
+
+@dataclass(slots=True)
+class _HostedCall:
+    """One of them; ``index`` is its place in the output of the reply, behind ``previous_id``."""
+
+    item: ToolCallItem
+    hosted: Hosted
+    calls: _Round
+    previous_id: str | None
+    index: int = 0
 
 
 class RealtimeMcp:
@@ -89,7 +103,7 @@ class RealtimeMcp:
         self._servers: dict[str, Server] = {}
         self._clients: list[McpClient] = []
         self._rounds: dict[str, _Round] = {}
-        self._waiting: dict[str, tuple[ToolCallItem, _Round]] = {}
+        self._waiting: dict[str, _HostedCall] = {}
         self._running: set[asyncio.Task[None]] = set()
 
     # --- which servers there are ----------------------------------------------------------
@@ -192,26 +206,23 @@ class RealtimeMcp:
         """The model calls a tool of theirs: see to it, or ask the client first."""
         assert item.hosted is not None, "only hosted calls come here"
         self._rounds = {response.id: self._rounds.get(response.id) or _Round(asked)}
-        calls = self._rounds[response.id]
-        server = self._servers.get(item.hosted.host)
-        if server is not None and server.wants_approval(item.hosted.name):
-            self._ask_approval(item, previous_id, response, calls)
+        call = _HostedCall(item, item.hosted, self._rounds[response.id], previous_id)
+        server = self._servers.get(call.hosted.host)
+        if server is not None and server.wants_approval(call.hosted.name):
+            self._ask_approval(call, response)
         else:
-            self._run(item, previous_id, response.call_tool(item, previous_id), calls)
+            call.index = response.call_tool(item, previous_id)
+            self._run(call)
 
-    def _ask_approval(
-        self, item: ToolCallItem, previous_id: str | None, response: Response, calls: _Round
-    ) -> None:
-        hosted, item_id = item.hosted, self._new_id("mcpr")
-        assert hosted is not None, "only hosted calls come here"
+    def _ask_approval(self, call: _HostedCall, response: Response) -> None:
+        hosted, arguments, item_id = call.hosted, call.item.call.arguments, self._new_id("mcpr")
         hosted.told = False
-        request = RealtimeMcpApprovalRequestItem(
-            hosted.host, hosted.name, item.call.arguments, item_id
-        )
-        note = NoteItem(item_id, request, len(item.call.arguments))
-        self._call.dialogue.append(note)
-        self._waiting[item_id] = item, calls
-        response.show(request, previous_id)
+        request = RealtimeMcpApprovalRequestItem(hosted.host, hosted.name, arguments, item_id)
+        self._call.dialogue.append(NoteItem(item_id, request, len(arguments)))
+        self._waiting[item_id] = call
+        if len(self._waiting) > _MOST_WAITING:
+            del self._waiting[next(iter(self._waiting))]
+        response.show(request, call.previous_id)
 
     def check_answer(self, answer: RealtimeMcpApprovalResponseItem) -> None:
         """Raises WireError where nobody has asked for it."""
@@ -224,41 +235,37 @@ class RealtimeMcp:
 
     def take_answer(self, answer: RealtimeMcpApprovalResponseItem) -> None:
         """The client approves of a call, or does not."""
-        item, calls = self._waiting.pop(answer.approval_request_id)
-        hosted = item.hosted
-        assert hosted is not None, "only hosted calls wait for approval"
-        hosted.approval_id = answer.approval_request_id
-        if answer.approve:
-            hosted.told = True
-            wire, previous = to_wire(item), self._call.dialogue.last_id
-            self._teller.tell(ConversationItemAdded(item=wire, previous_item_id=previous))
-            self._run(item, previous, 0, calls)
-        else:
+        call = self._waiting.pop(answer.approval_request_id)
+        call.hosted.approval_id = answer.approval_request_id
+        if not answer.approve:
             reason = f": {answer.reason}" if answer.reason else ""
-            hosted.failure = HostFailure("tool", f"it was not approved of{reason}")
-            self._go_on(calls)
+            call.hosted.failure = HostFailure("tool", f"it was not approved of{reason}")
+            self._go_on(call.calls)
+            return
+        call.previous_id, call.hosted.told = self._call.dialogue.last_id, True
+        wire = to_wire(call.item)
+        self._teller.tell(ConversationItemAdded(item=wire, previous_item_id=call.previous_id))
+        self._run(call)
 
-    def _run(self, item: ToolCallItem, previous_id: str | None, index: int, calls: _Round) -> None:
-        calls.running += 1
-        self._teller.tell(ResponseMcpCallInProgress(item_id=item.id, output_index=index))
-        self._spawn(self._carry_out(item, previous_id, index, calls))
+    def _run(self, call: _HostedCall) -> None:
+        call.calls.running += 1
+        self._teller.tell(ResponseMcpCallInProgress(item_id=call.item.id, output_index=call.index))
+        self._spawn(self._carry_out(call))
 
-    async def _carry_out(
-        self, item: ToolCallItem, previous_id: str | None, index: int, calls: _Round
-    ) -> None:
-        hosted = item.hosted
-        assert hosted is not None, "only hosted calls come here"
+    async def _carry_out(self, call: _HostedCall) -> None:
+        item, hosted = call.item, call.hosted
         try:
             client = self._client_of(hosted.host)
             hosted.output = await client.call(hosted.name, item.call.arguments)
         except McpError as error:
             hosted.failure = _failure(error)
         over = ResponseMcpCallCompleted if hosted.failure is None else ResponseMcpCallFailed
-        self._teller.tell(over(item_id=item.id, output_index=index))
-        self._teller.tell(ConversationItemDone(item=to_wire(item), previous_item_id=previous_id))
-        calls.running -= 1
-        if not calls.running:
-            self._go_on(calls)
+        self._teller.tell(over(item_id=item.id, output_index=call.index))
+        wire = to_wire(item)
+        self._teller.tell(ConversationItemDone(item=wire, previous_item_id=call.previous_id))
+        call.calls.running -= 1
+        if not call.calls.running:
+            self._go_on(call.calls)
 
     def _client_of(self, label: str) -> McpClient:
         server = self._servers.get(label)

@@ -10,7 +10,6 @@ who have joined it leave. Source: "Webhooks and server-side controls", OpenAI's 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 import time
 from typing import Final
@@ -26,8 +25,7 @@ from voice.doors.handshake import Scope, counted, query_of
 from voice.doors.outbox import Outbox, SlowClientError
 from voice.doors.phone_call import PhoneCall
 from voice.doors.realtime_asides import open_asides
-from voice.doors.realtime_items import to_wire
-from voice.doors.realtime_line import accept, connected
+from voice.doors.realtime_line import accept, connected, id_source
 from voice.doors.realtime_listener import RealtimeListener
 from voice.doors.realtime_mcp import open_mcp
 from voice.doors.realtime_settings import first_session
@@ -36,14 +34,9 @@ from voice.doors.refusals import Answer
 from voice.house import House
 from voice.mcp.settings import McpSettings
 from voice.socket import CallSocket
-from voice.wire.realtime_objects import RealtimeConversation
 from voice.wire.realtime_server import (
-    ConversationCreatedEvent,
-    ConversationItemAdded,
-    ConversationItemDone,
     InputAudioBufferDtmfEventReceivedEvent,
     ServerEvent,
-    SessionCreatedEvent,
 )
 from voice.wire.realtime_session import Session
 
@@ -60,9 +53,8 @@ class SidebandTeller(RealtimeTeller):
     goes wrong with the client is for ``gone``, and never the call's affair."""
 
     def __init__(self, outbox: Outbox, host: PhoneCall, session: Session) -> None:
-        call, prefix, numbers = host.call, uuid4().hex[:12], itertools.count(1)
+        call, self.new_id = host.call, id_source()
         assert call is not None, "only an open call is listed"
-        self.new_id = lambda kind: f"{kind}_{prefix}{next(numbers):04d}"
         self.gone: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self.host = host
         super().__init__(outbox, session, call.settings, self.new_id, lambda: None)
@@ -97,9 +89,7 @@ class SidebandTeller(RealtimeTeller):
         self.tell(InputAudioBufferDtmfEventReceivedEvent(event=digit, received_at=now))
 
     def item_added(self, item: CallerItem, previous_id: str | None) -> None:
-        wire = to_wire(item)
-        self.tell(ConversationItemAdded(item=wire, previous_item_id=previous_id))
-        self.tell(ConversationItemDone(item=wire, previous_item_id=previous_id))
+        self.tell_item(item, previous_id)
 
 
 async def join(
@@ -154,9 +144,7 @@ async def _attend(
         # None: each of those who have joined would run the same call of a tool.
         open_mcp(host.call, teller, McpSettings(), teller.new_id) as mcp,
     ):
-        teller.tell(SessionCreatedEvent(session=teller.session))
-        conversation = RealtimeConversation(teller.conversation_id)
-        teller.tell(ConversationCreatedEvent(conversation=conversation))
+        teller.greet()
         listener = RealtimeListener(
             host.call,
             teller,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from pipelines.conversation.dialogue import AgentItem, CallerItem, ToolCallItem
+from pipelines.conversation.dialogue import AgentItem, CallerItem, Item, ToolCallItem
 from pipelines.conversation.events import ReplyAudio, ReplyFinished, ReplyText, StopReason
 from pipelines.conversation.ports import CallSettings
 from voice.doors.outbox import Outbox
@@ -17,8 +17,13 @@ from voice.doors.realtime_replies import Response
 from voice.doors.voicing import VoiceEncoder
 from voice.wire.realtime import encode_utf8, error_event
 from voice.wire.realtime_errors import WireError
-from voice.wire.realtime_objects import TranscriptionDurationUsage, TranscriptionError
+from voice.wire.realtime_objects import (
+    RealtimeConversation,
+    TranscriptionDurationUsage,
+    TranscriptionError,
+)
 from voice.wire.realtime_server import (
+    ConversationCreatedEvent,
     ConversationItemAdded,
     ConversationItemDone,
     InputAudioBufferCommittedEvent,
@@ -29,6 +34,7 @@ from voice.wire.realtime_server import (
     InputAudioTranscriptionDeltaEvent,
     InputAudioTranscriptionFailedEvent,
     ServerEvent,
+    SessionCreatedEvent,
     SessionUpdatedEvent,
 )
 from voice.wire.realtime_session import RealtimeSession, Session, without_secrets
@@ -91,6 +97,18 @@ class RealtimeTeller:
         """Tell the client of its mistake."""
         self.tell(error_event(error))
 
+    def greet(self) -> None:
+        """The client learns what its session is."""
+        self.tell(SessionCreatedEvent(session=without_secrets(self.session)))
+        conversation = RealtimeConversation(self.conversation_id)
+        self.tell(ConversationCreatedEvent(conversation=conversation))
+
+    def tell_item(self, item: Item, previous_id: str | None) -> None:
+        """An item that is whole when it comes."""
+        wire = to_wire(item)
+        self.tell(ConversationItemAdded(item=wire, previous_item_id=previous_id))
+        self.tell(ConversationItemDone(item=wire, previous_item_id=previous_id))
+
     @property
     def response_id(self) -> str | None:
         """The response that is under way."""
@@ -121,9 +139,7 @@ class RealtimeTeller:
         if item.id == self._detected:
             self.tell(InputAudioBufferSpeechStoppedEvent(audio_end_ms=at_ms, item_id=item.id))
         self.tell(InputAudioBufferCommittedEvent(item_id=item.id, previous_item_id=previous_id))
-        wire = to_wire(item)
-        self.tell(ConversationItemAdded(item=wire, previous_item_id=previous_id))
-        self.tell(ConversationItemDone(item=wire, previous_item_id=previous_id))
+        self.tell_item(item, previous_id)
 
     def words_shown(self, item_id: str, text: str) -> None:
         if self.session.audio.input.transcription is None:
