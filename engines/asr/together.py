@@ -18,7 +18,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 
-from engines.asr.listening import Clip, Hearing
+import numpy as np
+
+from engines.asr.listening import RATE, Clip, Hearing
 from engines.ports import Priority
 
 T = TypeVar("T")
@@ -28,6 +30,10 @@ Kind: TypeAlias = tuple[float, str]
 each."""
 
 _LEAST_URGENT: Final = 19
+
+_MOST_SAMPLES: Final = 48 * RATE
+"""Of a batch, all filled up to the longest: what a decoder looks at takes 1.2 MB a second with
+Whisper base, and more with larger ones."""
 
 
 class Attempts(Protocol):
@@ -172,7 +178,9 @@ def chosen(waiting: Sequence[Waiting[Tried]], most: int) -> list[Waiting[Tried]]
     alike = [each for each in waiting if each.kind == first.kind]
     length = len(first.clip.samples)
     alike.sort(key=lambda each: (abs(len(each.clip.samples) - length), each.arrival))
-    return alike[:most]
+    longest = np.maximum.accumulate([len(each.clip.samples) for each in alike])
+    fitting = np.count_nonzero(longest * np.arange(1, len(alike) + 1) <= _MOST_SAMPLES)
+    return alike[: max(1, min(most, int(fitting)))]
 
 
 def unurgently(call: Callable[[], T]) -> T:
