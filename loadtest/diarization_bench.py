@@ -99,6 +99,7 @@ async def measure(options: Options, cases: Sequence[Case], mixtures: Sequence[Ca
     print(f"loading: {time.monotonic() - began:.1f} s")
     await diarizer.close()
     loading_s = _cpu_s()
+    await diarizer.warm_up()
     missed = await _judge(diarizer, cases, limited=True)
     await _judge(diarizer, mixtures, limited=False)
     await diarizer.close()

@@ -33,6 +33,7 @@ CORE = (
     "pipelines.narration.chapters",
     "pipelines.narration.joining",
     "pipelines.narration.pieces",
+    "pipelines.speakers",
     "pipelines.speaking.phrases",
     "pipelines.transcription.captions",
     "pipelines.transcription.chunks",

@@ -14,9 +14,11 @@ from voice.config import EngineConfig
 
 TENSORRT_LLM: Final = "tensorrt_llm"
 NVML: Final = "nvidia-ml-py"
+PYANNOTE: Final = "pyannote.audio"
 TRACES: Final = ("opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http")
 _OLDEST_TENSORRT_LLM: Final = (1, 3)  # 1.2 has no Whisper, and its sampler drops a penalty
 _NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "diarization.pyannote": (PYANNOTE,),
     "asr.whisper_trtllm": (TENSORRT_LLM,),
     "asr.whisper_transformers": ("torch", "transformers"),
     "llm.trtllm": (TENSORRT_LLM,),
@@ -47,6 +49,7 @@ EXTRAS: Final = (
         "run in NVIDIA's TensorRT-LLM container, 1.3.0rc26 or later (docs/gpu.md)",
     ),
     Extra("av", "files that are no WAV, FLAC, Ogg or MP3; speech as AAC", how_to_install("files")),
+    Extra(PYANNOTE, "telling speakers apart in files", how_to_install("diarize")),
     Extra(NVML, "listing GPUs, [placement] on them", f"`{install_command(NVML)}`"),
     *(Extra(name, "traces of calls", how_to_install("traces")) for name in TRACES),
 )

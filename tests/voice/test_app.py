@@ -10,6 +10,7 @@ import pytest
 
 from engines.placement import Gpu, Inventory
 from engines.ports import EngineError, SpeechRequest
+from voice import app
 from voice.app import engine_path, open_hearing, open_house, open_speaking, warm_up
 from voice.config import ConfigError, load
 
@@ -263,3 +264,35 @@ async def test_places_that_share_a_device_are_warned_of(
     config = load(settings=["placement.tts=gpu0", "placement.asr=gpu0"], scripted=True)
     async with open_house(config):
         assert "placement: asr and tts share gpu0" in caplog.text
+
+
+# --- what tells speakers apart --------------------------------------------------------------
+
+
+async def test_a_server_starts_without_what_tells_speakers_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("engines.diarization.pyannote.importlib.util.find_spec", lambda _: None)
+    async with open_house(load(scripted=True)) as house:
+        assert house.diarizer is not None
+        with pytest.raises(EngineError, match=r"pyannote\.audio"):
+            await house.diarizer.warm_up()
+
+
+async def test_a_house_may_do_without_telling_speakers_apart() -> None:
+    async with open_house(load(settings=["diarization.engine=none"], scripted=True)) as house:
+        assert house.diarizer is None
+
+
+async def test_settings_of_what_tells_speakers_apart_are_checked_at_the_start() -> None:
+    config = load(settings=["diarization.likenes=0.3"], scripted=True)
+    with pytest.raises(ConfigError, match=r"diarization\.likenes: .*likeness"):
+        app.check_engines(config)
+
+
+async def test_the_package_of_what_tells_speakers_apart_is_named_where_it_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("voice.packages.version_of", lambda _: "")
+    with pytest.raises(ConfigError, match=r"the package pyannote\.audio is missing: .*diarize"):
+        app.check_engines(load(scripted=True), ("diarization",))

@@ -48,6 +48,7 @@ def test_an_engine_needs_the_packages_of_its_parts() -> None:
         "torch", "snac", "transformers",
     }  # fmt: skip
     assert needs_of("tts", EngineConfig("hibari")) == ()
+    assert needs_of("diarization", EngineConfig("pyannote")) == ("pyannote.audio",)
 
 
 def test_versions_come_from_what_is_installed() -> None:
