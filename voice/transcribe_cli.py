@@ -9,7 +9,8 @@ import hashlib
 import os
 import signal
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
@@ -18,7 +19,11 @@ import msgspec
 import platformdirs
 from rich.console import Console
 
-from voice.app import open_hearing
+from engines.diarization.turns import Diarizer
+from engines.models import ModelStore
+from engines.ports import EngineError
+from pipelines.diarization import Speakers
+from voice.app import check_engines, make_diarizer, open_hearing
 from voice.config import Config, EngineConfig, load
 from voice.transcribing.batch import Batch
 from voice.transcribing.formats import SUFFIXES
@@ -31,6 +36,8 @@ from voice.wire.audio_api import TranscriptionForm
 
 KEPT_IN: Final = ".unfinished"
 """In the folder of the output; hidden, so that no later run takes it for recordings."""
+
+_MOST_SPEAKERS: Final = 100
 
 _EPILOG: Final = """\
 exit status: 0 every file is whole, 1 some are not (they are listed at the end), 2 misuse,
@@ -56,6 +63,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--language", metavar="CODE", help="what is spoken, as en or de (detected, if it can be)")
     words = "the time of each word, in json and verbose_json; subtitles go by them as well"
     add("--words", action="store_true", help=words)
+    who = "tell who speaks: in text, srt, vtt and diarized_json"
+    add("--diarize", action="store_true", help=who)
+    many = "how many speak (found out), for --diarize"
+    add("--speakers", type=_count, metavar="N", help=many)
     add("--resume", action="store_true", help="go on where a run of this command was stopped")
     add("--quiet", action="store_true", help="tell of failures only")
     engines = parser.add_argument_group("what hears")
@@ -65,6 +76,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     setting = "one setting, over the file and the environment; may be repeated"
     add("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help=setting)
     parser.set_defaults(misused=parser.error)
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= _MOST_SPEAKERS:
+        told = f"{text!r}: give a whole number from 1 to {_MOST_SPEAKERS}"
+        raise argparse.ArgumentTypeError(told)
+    return int(text)
 
 
 def run(parsed: argparse.Namespace) -> int:
@@ -105,14 +123,17 @@ def _wanted(parsed: argparse.Namespace) -> Wanted:
         misused("say where the transcripts of several files go: --output DIR")
     if parsed.output is None and len(forms) > 1:
         misused("say where several formats go: --output DIR")
+    apart = parsed.diarize or parsed.speakers is not None or "diarized_json" in forms
     config = _config(parsed)
     language = parsed.language or config.agent.language
+    words = parsed.words or apart
     asked = Asked(
-        [_form(form, language, words=parsed.words) for form in forms],
-        _settings(config, language, words=parsed.words),
+        [_form(form, language, words=parsed.words, apart=apart) for form in forms],
+        _settings(config, language, words=words),
         language,
-        parsed.words,
+        words,
         parsed.resume,
+        Speakers(parsed.speakers) if apart else None,
     )
     suffixes = [SUFFIXES[form] for form in forms]
     return Wanted(parsed.files, parsed.output, suffixes, asked, config, parsed.quiet)
@@ -127,12 +148,13 @@ def _config(parsed: argparse.Namespace) -> Config:
     return dataclasses.replace(config, asr=EngineConfig(parsed.asr, own))
 
 
-def _form(form: str, language: str | None, *, words: bool) -> TranscriptionForm:
+def _form(form: str, language: str | None, *, words: bool, apart: bool) -> TranscriptionForm:
     return TranscriptionForm(
         "",
         language,
         response_format=cast("Any", form),
         timestamp_granularities=("segment", "word") if words else ("segment",),
+        diarize=apart,
     )
 
 
@@ -144,7 +166,7 @@ def _settings(config: Config, language: str | None, *, words: bool) -> dict[str,
         "voice detector": config.vad.engine,
         "setting of the voice detector": _hidden(config.vad),
         "language": language or "any",
-        "choice of --words": "with them" if words else "without",
+        "choice of --words and --diarize": "with times of words" if words else "without",
     }
 
 
@@ -158,7 +180,7 @@ async def _transcribe(wanted: Wanted, report: Report) -> None:
     """Raises ConfigError and EngineError where there is nothing to hear with, OSError where the
     output cannot be."""
     _check_output(wanted.output)
-    async with open_hearing(wanted.config) as (vad, asr):
+    async with open_hearing(wanted.config) as (vad, asr), _diarizer(wanted) as diarizer:
         with report.while_("looking for recordings"):
             found = await _find(wanted.files)
         kept_in = _kept_in(wanted.output)
@@ -168,11 +190,33 @@ async def _transcribe(wanted: Wanted, report: Report) -> None:
             return
         with report.while_(f"loading {wanted.config.asr.engine}"):
             await asr.warm_up()
+        if diarizer is not None:
+            with report.while_(f"loading {wanted.config.diarization.engine}"):
+                await diarizer.warm_up()
         names = [(task.source.shown, task.source.seems_s) for task in tasks]
         with shown(report.console, quiet=wanted.quiet) as show:
             course = Run(names, asyncio.get_running_loop().time, show)
             report.hear()
-            await Batch(vad, asr, wanted.asked, course, report.ended).run(tasks)
+            batch = Batch(vad, asr, wanted.asked, course, report.ended, diarizer)
+            await batch.run(tasks)
+
+
+@asynccontextmanager
+async def _diarizer(wanted: Wanted) -> AsyncIterator[Diarizer | None]:
+    """What tells speakers apart, where that is asked for. Raises EngineError where it is not
+    there."""
+    if wanted.asked.speakers is None:
+        yield None
+        return
+    diarizer = make_diarizer(wanted.config, ModelStore(wanted.config.models_path))
+    if diarizer is None:
+        told = "there is none (diarization.engine is none): speakers cannot be told apart"
+        raise EngineError("diarization", "unavailable", told)
+    check_engines(wanted.config, ("diarization",))
+    try:
+        yield diarizer
+    finally:
+        await diarizer.close()
 
 
 async def _find(files: Sequence[Path]) -> Found:

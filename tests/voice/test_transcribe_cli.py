@@ -86,9 +86,36 @@ def test_doubts_are_told_with_their_utterance_and_counted(talk: Path, capfd: Any
     assert err.endswith("2 words; doubted or heard again: loop 1\n")
 
 
+HALVES = ("--set", "diarization.engine=tests.fakes.halves")
+
+
+def test_speakers_are_told_apart_beside(talk: Path, capfd: Any) -> None:
+    assert transcribe(talk, "--diarize", *HALVES) == 0
+    assert capfd.readouterr().out == "Speaker 1: w40\nSpeaker 2: w50\n"
+    assert transcribe(talk, "--format", "diarized_json", "--speakers", "2", *HALVES) == 0
+    segments = json.loads(capfd.readouterr().out)["segments"]
+    assert [(each["speaker"], each["text"]) for each in segments] == [("A", "w40"), ("B", "w50")]
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
+        ((*HALVES, "--set", "diarization.fails=it does"), "talk.wav: halves: it does\n"),
+        (("--set", "asr.fails_on=w50", *HALVES), "levels: fails as it was told to\n"),
+        (("--set", "diarization.engine=none"), "voice: diarization: there is none"),
+    ],
+)
+def test_speakers_that_cannot_be_told_apart(words: Any, told: str, talk: Path, capfd: Any) -> None:
+    assert transcribe(talk, "--diarize", *words) == 1
+    out, err = capfd.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert told in err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["talk.wav", "--speakers", "0"], "'0': give a whole number from 1 to 100"),
         ([], "the following arguments are required: FILE|FOLDER"),
         (["talk.wav", "talk.wav"], "several files go: --output DIR"),
         (["."], "several files go: --output DIR"),

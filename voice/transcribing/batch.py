@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
 
+from engines.diarization.turns import Diarizer
 from engines.ports import Asr, EngineError, Load, Measured, Vad
 from pipelines.media.reading import MediaError
 from voice.transcribing.one_file import Asked, Means, Outcome, Task, hear_file
@@ -31,7 +32,13 @@ class Batch:
     """``ended`` is called with each file's number and outcome as soon as it has one."""
 
     def __init__(
-        self, vad: Vad, asr: Asr, asked: Asked, run: Run, ended: Callable[[int, Outcome], None]
+        self,
+        vad: Vad,
+        asr: Asr,
+        asked: Asked,
+        run: Run,
+        ended: Callable[[int, Outcome], None],
+        diarizer: Diarizer | None = None,
     ) -> None:
         slots = (asr.load() if isinstance(asr, Measured) else Load()).slots
         self._vad = vad
@@ -39,6 +46,7 @@ class Batch:
         self._asked = asked
         self._run = run
         self._ended = ended
+        self._diarizer = diarizer
         self._room = InOrder(max(_LEAST_UNDER_WAY, 2 * slots))
         self._at_once = max(_FILES_AT_ONCE, slots)
 
@@ -52,7 +60,7 @@ class Batch:
     async def _work(self, waiting: Iterator[tuple[int, Task]]) -> None:
         for number, task in waiting:
             reach = partial(self._run.reach, number)
-            means = Means(self._vad, self._asr, self._room.of(number), reach)
+            means = Means(self._vad, self._asr, self._room.of(number), reach, self._diarizer)
             outcome = await self._outcome(task, means)
             self._run.end(number, None if outcome.failure else outcome.lasts_s)
             self._ended(number, outcome)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from engines.ports import Asr, Vad
+from engines.audio import Samples
+from engines.diarization.turns import Diarizer
+from engines.ports import Asr, EngineError, Vad
+from pipelines.diarization import Speakers, SpeakerTurn, blocks_of, gathered, told_apart
 from pipelines.media.reading import MediaError
 from pipelines.media.threads import decoded
 from pipelines.places import Place
@@ -36,13 +39,15 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is asked of all files alike. ``settings``: see ``unfinished``."""
+    """What is asked of all files alike. ``settings``: see ``unfinished``; ``speakers``: they are to
+    be told apart, and so many are there."""
 
     forms: Sequence[TranscriptionForm]
     settings: Mapping[str, str]
     language: str | None = None
     word_times: bool = False
     resume: bool = False
+    speakers: Speakers | None = None
 
 
 @dataclass(slots=True)
@@ -66,12 +71,13 @@ class Outcome:
 @dataclass(frozen=True, slots=True)
 class Means:
     """What a file is heard with. ``reach`` is told how far it is, in s, and whether this run has
-    heard anything of it yet."""
+    heard anything of it yet. ``diarizer`` is there where speakers are to be told apart."""
 
     vad: Vad
     asr: Asr
     place: Place
     reach: Callable[[float, bool], None]
+    diarizer: Diarizer | None = None
 
 
 async def hear_file(task: Task, asked: Asked, means: Means) -> Outcome:
@@ -108,27 +114,41 @@ class _Hearing:
         self._began = asyncio.get_running_loop().time()
 
     async def hear(self, file: BinaryIO, identity: Identity) -> Outcome:
-        means, call = self._means, self._task.source.shown
-        wanted = Wanted(self._asked.language, call=call, word_times=self._asked.word_times)
-        asr = Remembering(means.asr, self._kept, self._begin)
         self._reach(0.0)
         async with decoded(file, float("inf")) as blocks:
-            lasts_ms = await transcribe(
-                blocks, wanted, means.vad, asr, means.place, self._put, self._reach_ms
-            )
+            lasts_ms, turns = await self._both(blocks)
         _check_unchanged(file, identity)
-        given = await asyncio.to_thread(self._write, lasts_ms)
+        given = await asyncio.to_thread(self._write, lasts_ms, turns)
         self._kept.end(lasts_ms)
         return Outcome(
             lasts_s=lasts_ms / 1000,
             fresh_s=lasts_ms / 1000 - self._left_s if self._fresh else 0.0,
             took_s=asyncio.get_running_loop().time() - self._began,
             words=len(text_of(self._heard).split()),
-            doubts=Counter(
-                why for each in self._heard for why in each.suspicion.split(", ") if why
-            ),
+            doubts=_doubts(self._heard),
             given=given,
             note=self._kept.lost and f"could not have been gone on with: {self._kept.lost}",
+        )
+
+    async def _both(self, blocks: AsyncIterator[Samples]) -> tuple[int, Sequence[SpeakerTurn]]:
+        """How long it is, and who speaks when in it where that is wanted: both at once."""
+        diarizer, speakers = self._means.diarizer, self._asked.speakers
+        if diarizer is None or speakers is None:
+            return await self._transcribe(blocks), ()
+        try:
+            async with gathered(blocks) as pcm, asyncio.TaskGroup() as tasks:
+                turns = tasks.create_task(told_apart(pcm, diarizer, speakers))
+                lasts_ms = tasks.create_task(self._transcribe(blocks_of(pcm)))
+        except* (EngineError, MediaError, OSError) as group:
+            raise group.exceptions[0] from group
+        return lasts_ms.result(), turns.result()
+
+    async def _transcribe(self, blocks: AsyncIterator[Samples]) -> int:
+        means, asked = self._means, self._asked
+        wanted = Wanted(asked.language, call=self._task.source.shown, word_times=asked.word_times)
+        asr = Remembering(means.asr, self._kept, self._begin)
+        return await transcribe(
+            blocks, wanted, means.vad, asr, means.place, self._put, self._reach_ms
         )
 
     async def _put(self, utterance: Utterance) -> None:
@@ -150,8 +170,8 @@ class _Hearing:
             self._left_s = self._at_s
         self._means.reach(self._at_s, self._fresh)
 
-    def _write(self, lasts_ms: int) -> list[bytes]:
-        bodies = [for_people(form, self._heard, lasts_ms) for form in self._asked.forms]
+    def _write(self, lasts_ms: int, turns: Sequence[SpeakerTurn]) -> list[bytes]:
+        bodies = [for_people(form, self._heard, lasts_ms, turns) for form in self._asked.forms]
         if not self._task.outputs:
             return bodies
         write_whole(dict(zip(self._task.outputs, bodies, strict=True)))
