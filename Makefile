@@ -54,7 +54,7 @@ clean:
 	rm -rf $(VENV) build dist *.egg-info
 
 $(VENV)/base: pyproject.toml
-	@echo "installing into $(VENV) (about 530 MB on disk)…"
+	@echo "installing into $(VENV) (about 540 MB on disk)…"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable .

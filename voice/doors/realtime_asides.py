@@ -159,7 +159,8 @@ def messages_for(
             "There is nothing to answer: give 'instructions', or an 'input' that has words.",
             "response.input",
         )
-    return fitted(messages, settings.context_tokens - tokens_of_tools(settings.tools))
+    tools = (*settings.tools, *(hosted.tool for hosted in settings.hosted))
+    return fitted(messages, settings.context_tokens - tokens_of_tools(tools))
 
 
 def _add(
