@@ -18,7 +18,6 @@ import msgspec
 
 from engines.endpoint import drain, endpoint_client, endpoint_url, without_key
 from engines.llm.chat_wire import code_of, upstream_message
-from engines.ports import TokenRequest, Tokens
 from engines.tokens.completions_wire import (
     NAME,
     SERVERS,
@@ -28,6 +27,7 @@ from engines.tokens.completions_wire import (
     request_body,
     server_of,
 )
+from engines.tokens.ports import TokenRequest, Tokens
 
 if TYPE_CHECKING:
     from engines.models import ModelStore

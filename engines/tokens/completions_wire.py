@@ -16,7 +16,8 @@ import msgspec
 
 from engines.llm.chat_wire import code_of, upstream_message
 from engines.llm.sse import EventData
-from engines.ports import EngineError, TokenRequest, Tokens
+from engines.ports import EngineError
+from engines.tokens.ports import TokenRequest, Tokens
 from engines.tts.orpheus_tokens import CUSTOM_TOKEN_0, seed_of
 
 NAME: Final = "completions"

@@ -20,7 +20,8 @@ import numpy as np
 
 from engines.checkpoints import load_whole, located
 from engines.extras import how_to_install
-from engines.ports import EngineError, Priority, SlotGrammar, TokenRequest, Tokens
+from engines.ports import EngineError, Priority
+from engines.tokens.ports import SlotGrammar, TokenRequest, Tokens
 from engines.workers import Workers
 
 if TYPE_CHECKING:

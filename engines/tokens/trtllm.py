@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from engines.checkpoints import located
-from engines.ports import Load, SlotGrammar, TokenRequest, Tokens
+from engines.ports import Load
+from engines.tokens.ports import SlotGrammar, TokenRequest, Tokens
 from engines.trtllm import Runtime, Written, decoder_arguments
 from engines.tts.orpheus_tokens import seed_of
 

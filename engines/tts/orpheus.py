@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from engines.audio import Pcm
 from engines.extras import how_to_install
-from engines.ports import EngineError, Load, Priority, SpeechRequest, TokenRequest, TokenSource
+from engines.ports import EngineError, Load, Priority, SpeechRequest
+from engines.tokens.ports import TokenRequest, TokenSource
 from engines.tts.orpheus_buffer import SpeechBuffer
 from engines.tts.orpheus_speech import Codec, Piece, Speech
 from engines.tts.orpheus_text import FOREIGN_VOICES, TAGS, VOICES, pieces, seconds_of, speakable

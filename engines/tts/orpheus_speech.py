@@ -17,7 +17,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from engines.ports import EngineError, Load, TokenRequest, TokenSource
+from engines.ports import EngineError, Load
+from engines.tokens.ports import TokenRequest, TokenSource
 from engines.tts.orpheus_buffer import SpeechBuffer
 from engines.tts.orpheus_text import seconds_of
 from engines.tts.orpheus_tokens import FRAME_SAMPLES, Frame, FrameParser, ids_of

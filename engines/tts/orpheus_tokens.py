@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias
 
-from engines.ports import SlotGrammar
+from engines.tokens.ports import SlotGrammar
 
 RATE: Final = 24_000
 FRAME_TOKENS: Final = 7

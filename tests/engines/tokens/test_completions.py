@@ -8,8 +8,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from engines.models import ModelStore
-from engines.ports import EngineError, TokenRequest
+from engines.ports import EngineError
 from engines.tokens.completions import create_source
+from engines.tokens.ports import TokenRequest
 from engines.tts.orpheus import Options
 
 STOP = 128_258

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.ports import EngineError, TokenRequest
+from engines.ports import EngineError
 from engines.tokens.completions_wire import TokenReader, request_body, server_of
+from engines.tokens.ports import TokenRequest
 
 STOP = 128_258
 REQUEST = TokenRequest((128_259, 128_000, 7), 700, STOP, temperature=0.5, top_p=0.7, seed=11)

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from engines.models import ModelStore
-from engines.ports import EngineError, SlotGrammar, TokenRequest
+from engines.ports import EngineError
+from engines.tokens.ports import SlotGrammar, TokenRequest
 from engines.tokens.transformers import (
     Candidates,
     Transformers,

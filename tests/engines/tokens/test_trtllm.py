@@ -7,7 +7,8 @@ from types import ModuleType
 import pytest
 
 from engines.models import ModelStore
-from engines.ports import EngineError, Load, SlotGrammar, TokenRequest
+from engines.ports import EngineError, Load
+from engines.tokens.ports import SlotGrammar, TokenRequest
 from engines.tokens.trtllm import OnlyAllowed, TrtLlmTokens, create_source
 
 STOP = 3

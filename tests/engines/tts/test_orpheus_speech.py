@@ -7,7 +7,8 @@ import random
 import numpy as np
 import pytest
 
-from engines.ports import EngineError, TokenRequest
+from engines.ports import EngineError
+from engines.tokens.ports import TokenRequest
 from engines.tts.orpheus_buffer import SpeechBuffer
 from engines.tts.orpheus_speech import Piece, Speech
 from engines.tts.orpheus_tokens import CODES, FRAME_SAMPLES, GRAMMAR, STOP, ids_of

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from engines.models import ModelStore
-from engines.ports import EngineError, SpeechRequest, TokenRequest
+from engines.ports import EngineError, SpeechRequest
+from engines.tokens.ports import TokenRequest
 from engines.tts.orpheus import Options, create
 from engines.tts.orpheus_tokens import (
     FRAME_SAMPLES,
