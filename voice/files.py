@@ -1,7 +1,8 @@
 """Work that nobody listens to live: how much of it there may be, and where it gives way to calls.
 
-A file job holds a slot of an engine for one request at a time, and waits for the next in the order
-of coming. Calls take such slots without asking; see ``voice.admission``.
+A file job holds a slot of an engine for each request that it has under way: as many as are free,
+which jobs take by turns, in the order of coming. Calls take such slots without asking, and all of
+them at once while the house is strained (``House.files_may_run``); see ``voice.admission``.
 """
 
 from __future__ import annotations
@@ -115,7 +116,9 @@ class _Places:
 
 
 class FilePlace:
-    """A ``pipelines.places.Place`` of one job."""
+    """A ``pipelines.places.Place`` of one job, which may hold it several times at once. Only one of
+    those that it wants stands in the queue of all jobs, so that none stands before another's first.
+    """
 
     def __init__(
         self, engine: str, reception: Reception, queue: asyncio.Lock, patience_s: float
@@ -123,7 +126,9 @@ class FilePlace:
         self._engine = engine
         self._reception = reception
         self._queue = queue
+        self._own_queue = asyncio.Lock()
         self._patience_s: float | None = patience_s
+        self._refusal = Refusal(Reason.WAITED, 0, _RETRY_S)
 
     @asynccontextmanager
     async def hold(self) -> AsyncIterator[None]:
@@ -135,23 +140,27 @@ class FilePlace:
                 yield
 
     async def _take(self, leases: ExitStack) -> asyncio.Event:
-        refusal = Refusal(Reason.WAITED, 0, _RETRY_S)
-        try:
-            async with asyncio.timeout(self._patience_s), self._queue:
-                while True:
-                    try:
-                        lease = self._reception.hold_for_file([self._engine])
-                        stop = leases.enter_context(lease)
-                    except RefusedError as refused:
-                        refusal = refused.refusal
-                        if refusal.reason is Reason.CLOSING:
-                            raise
-                        await self._reception.wait_changed()
-                    else:
-                        self._patience_s = None
-                        return stop
-        except TimeoutError:
-            raise RefusedError(refusal) from None
+        async with self._own_queue:
+            self._refusal = Refusal(Reason.WAITED, 0, _RETRY_S)
+            try:
+                async with asyncio.timeout(self._patience_s), self._queue:
+                    return await self._lease(leases)
+            except TimeoutError:
+                raise RefusedError(self._refusal) from None
+
+    async def _lease(self, leases: ExitStack) -> asyncio.Event:
+        while True:
+            try:
+                lease = self._reception.hold_for_file([self._engine])
+                stop = leases.enter_context(lease)
+            except RefusedError as refused:
+                self._refusal = refused.refusal
+                if self._refusal.reason is Reason.CLOSING:
+                    raise
+                await self._reception.wait_changed()
+            else:
+                self._patience_s = None
+                return stop
 
 
 @asynccontextmanager

@@ -2,7 +2,8 @@
 
 Speech recognition and language models keep a call at one place, chosen by rendezvous hashing:
 when a place goes, only its own calls move. No place ever depends on it, since every request
-carries all that it needs. A voice goes wherever there is most room.
+carries all that it needs. A voice goes wherever there is most room, and work on
+files where least is open.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import zmq
 
 from engines.audio import Pcm
 from engines.batching.tally import Tally
-from engines.ports import ChatRequest, EngineError, Load
+from engines.ports import ChatRequest, EngineError, Load, Priority
 from engines.remote.client import ProcessLost, RemoteEngine, RemoteStream
 from engines.remote.endpoints import SCHEME, fault_of
 from engines.remote.spec import EngineSpec, Patience, Place, ProcessSpec
@@ -162,6 +163,8 @@ class EnginePool:
         others = [remote for remote in remotes if remote is not avoid] or remotes
         if len(others) < 2:
             return others[0] if others else None
+        if request.priority is Priority.BATCH:  # has room of its own, beside that for calls
+            return min(others, key=lambda remote: remote.busy)
         if self._spec.kind == "tts" or not request.call:
             return _emptiest(others)
         return max(others, key=lambda remote: (remote.free != 0, _weight(request.call, remote)))

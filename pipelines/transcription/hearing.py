@@ -77,7 +77,7 @@ async def transcribe(
     try:
         async with one_thread() as thread, asyncio.TaskGroup() as tasks:
             cutting = _Cutting(blocks, wanted.chunks or ChunkSettings(), vad.twin(), thread)
-            hearing = _Hearing(wanted, asr, place, tasks)
+            hearing = ChunksUnderWay(wanted, asr, place, tasks)
             tasks.create_task(hearing.begin_all(cutting.chunks()))
             await _tell(hearing.begun, put, reach)
     except ExceptionGroup as group:
@@ -138,7 +138,7 @@ async def _spans(blocks: AsyncIterator[Samples], size: int) -> AsyncIterator[Sam
         yield np.concatenate(kept)
 
 
-class _Hearing:
+class ChunksUnderWay:
     """What is under way of one file: ``begun``, in the order of the file, and None at its end."""
 
     def __init__(self, wanted: Wanted, asr: Asr, place: Place, tasks: asyncio.TaskGroup) -> None:

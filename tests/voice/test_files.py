@@ -1,13 +1,18 @@
 """File jobs: a place in turn, given up to calls, taken again."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
+from engines.audio import Pcm
+from engines.ports import AsrRequest, Transcript
 from pipelines.places import DisplacedError
 from pipelines.strain import Strain
+from pipelines.transcription.chunks import Chunk
+from pipelines.transcription.hearing import ChunksUnderWay, Wanted
 from voice.admission import Admission, AdmissionSettings, Caller, Reason, Room
 from voice.files import FileJobs, FileSettings
 from voice.metrics import Metrics
@@ -242,3 +247,88 @@ async def test_work_that_is_done_as_its_place_is_lost_is_done(bench: Any) -> Non
             house.reception.settle()
         await passed()
     assert asyncio.current_task().cancelling() == 0  # type: ignore[union-attr]
+
+
+# --- several places of one job --------------------------------------------------------------
+
+
+async def hold(place: Any, name: str, began: list[str], hold_s: float = 1.0) -> None:
+    async with place.hold():
+        began.append(name)
+        await asyncio.sleep(hold_s)
+
+
+async def test_a_job_holds_as_many_places_as_are_free(bench: Any) -> None:
+    house, began, loop = bench(), list[str](), asyncio.get_running_loop()
+    start = loop.time()
+    async with house.jobs.job("tts") as place:
+        await asyncio.gather(*(hold(place, name, began) for name in "abcd"))
+    assert began == list("abcd")
+    assert loop.time() - start == pytest.approx(2.0)
+
+
+async def test_a_second_job_need_not_wait_for_all_that_the_first_wants(bench: Any) -> None:
+    house, began = bench(), list[str]()
+    async with house.jobs.job("tts") as one, house.jobs.job("tts") as other:
+        work = [asyncio.ensure_future(hold(one, f"one {n}", began)) for n in range(6)]
+        await passed()
+        work += [asyncio.ensure_future(hold(other, f"other {n}", began)) for n in range(2)]
+        await asyncio.gather(*work)
+    assert began[:4] == ["one 0", "one 1", "one 2", "other 0"]
+
+
+async def test_only_the_first_place_has_to_come_in_time(bench: Any) -> None:
+    house, began = bench(wait_s=7), list[str]()
+    async with house.jobs.job("tts") as place:
+        await asyncio.gather(*(hold(place, str(n), began, 100.0) for n in range(6)))
+    assert began == list("012345")
+
+
+class Hearing:
+    """Hears a chunk a second, and tells how many it was asked for."""
+
+    def __init__(self) -> None:
+        self.asked = self.heard = 0
+
+    @asynccontextmanager
+    async def open(self, _: AsrRequest) -> AsyncIterator[AsyncIterator[Transcript]]:
+        self.asked += 1
+        yield self._play()
+
+    async def _play(self) -> AsyncIterator[Transcript]:
+        await asyncio.sleep(1)
+        self.heard += 1
+        yield Transcript(str(self.heard), "en")
+
+
+async def test_a_transcription_pauses_while_the_house_is_strained_and_loses_nothing(
+    bench: Any,
+) -> None:
+    house, asr, told = bench(), Hearing(), list[str]()
+    async with house.jobs.job("tts") as place:
+
+        async def all_of(chunks: int) -> None:
+            async with asyncio.TaskGroup() as tasks:
+                hearing = ChunksUnderWay(Wanted("en"), asr, place, tasks)  # type: ignore[arg-type]
+                tasks.create_task(hearing.begin_all(some(chunks)))
+                while (each := await hearing.begun.get()) is not None:
+                    told.append((await each[1]).text)
+
+        working = asyncio.ensure_future(all_of(10))
+        await asyncio.sleep(2.5)
+        assert asr.heard == 4
+        house.room = Room(4, {"tts": 2}, Strain.NO_FILES)
+        house.reception.settle()
+        await asyncio.sleep(1_000)
+        assert (asr.asked, asr.heard) == (6, 4), "two were broken off, and none was begun"
+        house.room = Room(4, {"tts": 2})
+        house.reception.settle()
+        await working
+    assert (len(told), asr.heard, asr.asked) == (10, 10, 12)
+
+
+async def some(count: int) -> AsyncIterator[Chunk]:
+    for number in range(count):
+        yield Chunk(
+            Pcm.silence(1_000, 16_000), 1_000 * number, 1_000 * number, 1_000 * number + 900
+        )

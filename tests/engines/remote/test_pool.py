@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from engines.ports import (
     Load,
     Measured,
     Message,
+    Priority,
     SpeechRequest,
     TextDelta,
     Transcript,
@@ -82,6 +84,15 @@ async def test_only_the_calls_of_a_lost_place_move(house, tap, all_of, eventuall
     assert {call for call in calls if before[call] != after[call]} == {
         call for call in calls if before[call] == "a"
     }
+
+
+async def test_work_on_files_goes_where_least_is_open_whosever_it_is(house, tap, all_of):
+    engines = [tap([Transcript("a")]), tap([Transcript("b")])]
+    pool, _ = await serve(house, "asr", *engines)
+    chunk = replace(asking("file"), priority=Priority.BATCH)
+    async with pool.open(chunk) as first, pool.open(chunk) as second:
+        heard = {(await anext(stream)).text for stream in (first, second)}
+    assert heard == {"a", "b"}
 
 
 async def test_a_call_goes_elsewhere_while_its_place_is_full(house, tap, eventually):
