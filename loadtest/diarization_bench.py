@@ -227,7 +227,8 @@ def _some_of(clip: Samples, chance: Random) -> Samples:
         clip = clip[start : start + chance.randrange(2 * RATE, 5 * RATE)]
     floats = clip.astype(np.float64)
     levelled = floats * (3_000 / np.sqrt(np.mean(floats**2)))
-    return np.clip(levelled, -32_768, 32_767).astype(np.int16)
+    clipped: Samples = np.clip(levelled, -32_768, 32_767).astype(np.int16)
+    return clipped
 
 
 def _spoken(clip: Samples) -> Iterator[tuple[int, int]]:

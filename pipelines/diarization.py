@@ -92,7 +92,7 @@ async def blocks_of(pcm: Pcm) -> AsyncIterator[Samples]:
 async def _gather(blocks: AsyncIterator[Samples], file: IO[bytes]) -> None:
     try:
         async for block in blocks:
-            await asyncio.to_thread(file.write, memoryview(np.ascontiguousarray(block)))
+            await asyncio.to_thread(file.write, np.ascontiguousarray(block).data)
         await asyncio.to_thread(file.flush)
     except OSError as error:
         folder = Path(file.name).parent

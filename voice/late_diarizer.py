@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
+from typing import Any
 
 from engines.diarization.turns import Diarization, DiarizationRequest, Diarizer, Pausable
 
@@ -16,7 +17,7 @@ class LateDiarizer:
 
     def __init__(self, make: Callable[[], Diarizer]) -> None:
         self._make = make
-        self._made: Diarizer | None = None
+        self._made: Any = None
 
     async def warm_up(self) -> None:
         """Raises EngineError."""
@@ -46,4 +47,5 @@ class LateDiarizer:
     def _diarizer(self) -> Diarizer:
         if self._made is None:
             self._made = self._make()
-        return self._made
+        made: Diarizer = self._made
+        return made

@@ -80,7 +80,7 @@ class Ge2e(Model):  # type: ignore[misc]  # pyannote's types are not looked at
         power = spectra.real**2 + spectra.imag**2
         mels = (self.filters @ power).transpose(1, 2)
         padded = nn.functional.pad(samples, (0, mels.shape[1] * HOP - samples.shape[1]))
-        return mels, padded.unflatten(1, (-1, HOP)).square().mean(dim=2)
+        return mels, padded.reshape(len(padded), -1, HOP).square().mean(dim=2)
 
     def _encode(self, windows: Any) -> Any:
         _, (hidden, _) = self.lstm(windows)

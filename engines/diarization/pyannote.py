@@ -231,7 +231,7 @@ def _file_of(pcm: Pcm) -> Iterator[str]:
         return
     with tempfile.NamedTemporaryFile(prefix="antiphon-", suffix=".pcm") as copy:
         try:
-            copy.write(memoryview(np.ascontiguousarray(pcm.samples)))
+            copy.write(np.ascontiguousarray(pcm.samples).data)
             copy.flush()
         except OSError as error:
             told = f"cannot write {copy.name} ({error}): make room in {Path(copy.name).parent}"
