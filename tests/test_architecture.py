@@ -26,6 +26,8 @@ NOT_MIRRORED = {
     "loadtest/echo_bench.py": "a benchmark: it judges its own replies",
     "loadtest/interruption_bench.py": "a benchmark: it judges its own trials",
     "loadtest/snac_bench.py": "a benchmark: it compares with the offline decoder by itself",
+    "loadtest/memory_bench.py": "a benchmark: it compares with brute force by itself",
+    "loadtest/memory_calls.py": "part of memory_bench",
     "loadtest/refusal_bench.py": "a benchmark: it judges its own run",
     "loadtest/server_bench.py": "a benchmark: `make bench` runs it, and it checks its own run",
     "loadtest/server_process.py": "part of both benchmarks of the server",

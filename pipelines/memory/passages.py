@@ -14,10 +14,10 @@ from pipelines.memory.parts import Part
 VERSION: Final = 1
 """Of how documents are cut: what was cut otherwise is cut anew."""
 
-MOST_WORDS: Final = 90
-"""Three of these are 400 tokens of a prompt or so; the embedder was trained on no longer texts."""
+MOST_WORDS: Final = 60
+"""Three of these are some 250 tokens, which a model has to read before it answers."""
 
-_MOST_CHARACTERS: Final = 1_200
+_MOST_CHARACTERS: Final = 800
 """For what has no words."""
 
 _CJK: Final = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"

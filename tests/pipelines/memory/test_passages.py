@@ -31,7 +31,7 @@ def test_what_is_whole_stays_by_itself() -> None:
 def test_a_long_paragraph_is_cut_between_sentences() -> None:
     sentences = [f"Sentence number {n} has exactly seven words here." for n in range(30)]
     cut = list(passages([Part(" ".join(sentences), "line 1")]))
-    assert len(cut) == 3
+    assert len(cut) == 5
     assert all(passage.text.endswith("here.") for passage in cut)
     assert " ".join(passage.text for passage in cut) == " ".join(sentences)
 
@@ -39,11 +39,11 @@ def test_a_long_paragraph_is_cut_between_sentences() -> None:
 def test_what_does_not_end_is_cut_by_words_and_what_has_no_words_by_length() -> None:
     endless = " ".join(f"word{n}" for n in range(200))
     cut = [passage.text for passage in passages([Part(endless, "line 1")])]
-    assert [words(text) for text in cut] == [90, 90, 20]
+    assert [words(text) for text in cut] == [60, 60, 60, 20]
     assert " ".join(cut) == endless
     solid = "x" * 5_000
     cut = [passage.text for passage in passages([Part(solid, "line 1")])]
-    assert [len(text) for text in cut] == [1_200] * 4 + [200]
+    assert [len(text) for text in cut] == [800] * 6 + [200]
     assert "".join(cut) == solid
 
 
@@ -59,7 +59,7 @@ def test_nothing_is_lost_and_nothing_is_long(texts: list[str]) -> None:
     parts = [Part(text, f"line {n}") for n, text in enumerate(texts)]
     cut = list(passages(parts))
     for passage in cut:
-        assert len(passage.text) <= 1_200
+        assert len(passage.text) <= 800
         assert words(passage.text) <= MOST_WORDS
     told = re.sub(r"\s", "", "".join(passage.text for passage in cut))
     assert told == re.sub(r"\s", "", "".join(texts))
