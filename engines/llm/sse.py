@@ -18,7 +18,8 @@ class EventData:
     """Feed it bytes; it gives the data of the events that they complete."""
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._line = bytearray()
+        self._after_cr = False
         self._data: list[bytes] = []
         self._size = 0
 
@@ -27,20 +28,25 @@ class EventData:
 
         Raises ValueError where an event grows past 1 MiB.
         """
-        text = self._rest + chunk
-        # A CR at the very end may be the first half of a CRLF: it waits for the next chunk.
-        waiting = b"\r" if text.endswith(b"\r") else b""
-        *lines, last = _LINE_END.split(text[: len(text) - len(waiting)])
-        self._rest = last + waiting
-        events = [event for line in lines if (event := self._take(line)) is not None]
-        if self._size + len(self._rest) > _LIMIT:
+        if not chunk:
+            return []
+        fresh = chunk.removeprefix(b"\n") if self._after_cr else chunk
+        self._after_cr = chunk.endswith(b"\r")  # which may be the first half of a CRLF
+        events = []
+        # Only what is new is looked through: a line may come byte by byte.
+        *ends, rest = _LINE_END.split(fresh)
+        for end in ends:
+            events.append(self._take(bytes(self._line + end)))
+            self._line.clear()
+        self._line += rest
+        if self._size + len(self._line) > _LIMIT:
             raise ValueError(f"an event is larger than {_LIMIT} bytes")
-        return events
+        return [event for event in events if event is not None]
 
     def finish(self) -> list[bytes]:
         """The event that the last empty line is missing of, if any: some servers omit it."""
-        events = [self._take(line) for line in (*_LINE_END.split(self._rest), b"")]
-        self._rest = b""
+        events = [self._take(line) for line in (bytes(self._line), b"")]
+        self._line.clear()
         return [event for event in events if event is not None]
 
     def _take(self, line: bytes) -> bytes | None:

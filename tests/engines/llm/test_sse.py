@@ -1,6 +1,7 @@
 """Server-sent events: the same data however the bytes are cut."""
 
 import itertools
+import time
 
 import pytest
 from hypothesis import given
@@ -58,3 +59,13 @@ def test_an_event_that_never_ends_is_refused(line):
     with pytest.raises(ValueError, match="larger than"):
         for _ in range(20):
             reader.feed(line)
+
+
+def test_a_long_line_that_comes_byte_by_byte_is_looked_through_once():
+    reader = EventData()
+    reader.feed(b"data: " + b"x" * 900_000)
+    began = time.process_time()
+    for _ in range(5_000):
+        reader.feed(b"y")
+    assert time.process_time() - began < 2.0  # to look through all of it each time takes 20 s
+    assert len(reader.feed(b"\n\n")[0]) == 905_000
