@@ -62,7 +62,7 @@ def without_key(text: str, api_key: str) -> str:
     return text.replace(api_key, "[api key]") if api_key else text
 
 
-async def drain(body: AsyncIterator[bytes]) -> None:
+async def drain(body: AsyncIterator[object]) -> None:
     """Read the few bytes after the end mark: only then can the connection be used again."""
     with suppress(TimeoutError, httpx.TransportError):
         async with asyncio.timeout(_DRAIN_S):

@@ -22,6 +22,18 @@ def test_paths_are_joined() -> None:
     assert caught.value.message.endswith(": expected an integer, got a string.")
 
 
+def test_a_path_goes_on_within_a_list() -> None:
+    with pytest.raises(WireError) as caught:
+        convert([{"type": "inner", "count": "x"}], list[Inner], "response.tools")
+    assert caught.value.param == "response.tools[0].count"
+
+
+def test_sound_that_is_no_base64_is_told_as_sound() -> None:
+    with pytest.raises(WireError) as caught:
+        convert("é", bytes, "audio")
+    assert (caught.value.code, caught.value.param) == ("invalid_audio", "audio")
+
+
 def test_a_missing_field_ends_the_path() -> None:
     with pytest.raises(WireError) as caught:
         convert({"inner": [{"type": "inner"}]}, Outer, "session")

@@ -1,20 +1,12 @@
 """Which tools of a server are offered, which are asked for first, and what is never shown."""
 
-import json
 from typing import Any
 
-import msgspec
 import pytest
 
 from voice.wire.realtime_errors import WireError
 from voice.wire.realtime_mcp import RealtimeMcpListedTool, RealtimeMcpTool
-from voice.wire.realtime_session import (
-    RealtimeSession,
-    RealtimeTranscriptionSession,
-    merge,
-    read_tools,
-    without_secrets,
-)
+from voice.wire.realtime_session import read_tools
 
 READS = RealtimeMcpListedTool("look", {}, "", {"readOnlyHint": True})
 WRITES = RealtimeMcpListedTool("book", {}, "")
@@ -61,30 +53,6 @@ def test_what_the_model_may_know_of(allowed: Any, names: list[str]) -> None:
 def test_what_the_client_is_asked_for_first(wanted: Any, asked_for: list[str]) -> None:
     named = tool(require_approval=wanted)
     assert [each.name for each in (READS, WRITES) if named.wants_approval(each)] == asked_for
-
-
-def test_what_opens_a_server_is_not_shown() -> None:
-    secrets = {"authorization": "tok-1", "headers": {"X-Key": "tok-2"}}
-    named = {"type": "mcp", "server_label": "a", "server_url": "https://a.test", **secrets}
-    session = merge(RealtimeSession(), {"tools": [named, {"name": "f"}]})
-    kept = session.tools[0] if isinstance(session, RealtimeSession) else None
-    assert isinstance(kept, RealtimeMcpTool)
-    assert (kept.authorization, kept.headers) == ("tok-1", {"X-Key": "tok-2"})
-    assert "tok-" not in repr(session)
-    shown = json.loads(msgspec.json.encode(without_secrets(session)))
-    assert shown["tools"] == [
-        {"type": "mcp", "server_label": "a", "server_url": "https://a.test"},
-        {"type": "function", "name": "f"},
-    ]
-    heard = RealtimeTranscriptionSession()
-    assert without_secrets(heard) is heard
-
-
-def test_secrets_outlast_an_update_of_something_else() -> None:
-    named = {"type": "mcp", "server_label": "a", "authorization": "tok-1"}
-    session = merge(merge(RealtimeSession(), {"tools": [named]}), {"instructions": "Hi."})
-    assert isinstance(session, RealtimeSession)
-    assert session.tools == [tool(authorization="tok-1")]
 
 
 @pytest.mark.parametrize(

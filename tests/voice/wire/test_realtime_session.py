@@ -8,9 +8,11 @@ import pytest
 
 from voice.wire.realtime import decode
 from voice.wire.realtime_errors import WireError
+from voice.wire.realtime_mcp import RealtimeMcpTool
 from voice.wire.realtime_session import (
     MOST_BYTES,
     RealtimeAudioPCMU,
+    RealtimeFunctionTool,
     RealtimeSemanticVad,
     RealtimeServerVad,
     RealtimeSession,
@@ -20,7 +22,9 @@ from voice.wire.realtime_session import (
     RealtimeVoiceId,
     Session,
     merge,
+    read_tools,
     voice_name,
+    without_secrets,
 )
 
 START = RealtimeSession(id="sess_1", model="antiphon", instructions="Be kind.")
@@ -203,3 +207,35 @@ def test_a_session_does_not_grow_without_end() -> None:
     with pytest.raises(WireError, match="would exceed") as caught:
         merge(session, {"tracing": {"b": "x" * (MOST_BYTES // 2)}})
     assert caught.value.param == "session"
+
+
+def test_what_opens_a_server_is_not_shown() -> None:
+    secrets = {"authorization": "tok-1", "headers": {"X-Key": "tok-2"}}
+    named = {"type": "mcp", "server_label": "a", "server_url": "https://a.test", **secrets}
+    session = merge(RealtimeSession(), {"tools": [named, {"name": "f"}]})
+    kept = session.tools[0] if isinstance(session, RealtimeSession) else None
+    assert isinstance(kept, RealtimeMcpTool)
+    assert (kept.authorization, kept.headers) == ("tok-1", {"X-Key": "tok-2"})
+    assert "tok-" not in repr(session)
+    shown = json.loads(msgspec.json.encode(without_secrets(session)))
+    assert shown["tools"] == [
+        {"type": "mcp", "server_label": "a", "server_url": "https://a.test"},
+        {"type": "function", "name": "f"},
+    ]
+    heard = RealtimeTranscriptionSession()
+    assert without_secrets(heard) is heard
+
+
+def test_secrets_outlast_an_update_of_something_else() -> None:
+    named = {"type": "mcp", "server_label": "a", "authorization": "tok-1"}
+    session = merge(merge(RealtimeSession(), {"tools": [named]}), {"instructions": "Hi."})
+    assert isinstance(session, RealtimeSession)
+    assert session.tools == [RealtimeMcpTool("a", authorization="tok-1")]
+
+
+def test_tools_of_a_response_are_read_as_those_of_a_session() -> None:
+    named = [{"name": "f"}, {"type": "mcp", "server_label": "a"}]
+    assert read_tools(named, "response.tools") == [RealtimeFunctionTool("f"), RealtimeMcpTool("a")]
+    with pytest.raises(WireError) as caught:
+        read_tools({"name": "f"}, "response.tools")
+    assert caught.value.param == "response.tools"
