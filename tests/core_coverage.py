@@ -37,6 +37,7 @@ CORE = (
     "pipelines.speaking.phrases",
     "pipelines.transcription.captions",
     "pipelines.transcription.chunks",
+    "pipelines.transcription.seams",
     "voice.doors.phone_keypad",
     "voice.doors.phone_pacer",
     "voice.doors.phone_playout",
