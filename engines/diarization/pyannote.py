@@ -45,7 +45,8 @@ _MOST_LINE: Final = 1 << 26
 class Options:
     """``pipeline``: a folder or a name at the hub, in place of ``segmentation`` and ``embedding``,
     which are names of the model store or folders. ``device`` is one of torch's; ``threads`` 0
-    leaves torch's own number; ``niceness`` is how far all other processes go before.
+    leaves torch's own number, which on a busy machine costs several times the CPU, since threads
+    spin while they wait for each other; ``niceness`` is how far all other processes go before.
 
     ``step``: the part of a window (5 s) between two; twice as much takes half the time.
     ``compile`` is for GPUs alone. ``onset``: how sure segmentation must be that somebody speaks;
@@ -57,7 +58,7 @@ class Options:
     segmentation: str = "pyannote-segmentation"
     embedding: str = "resemblyzer"
     device: str = "cpu"
-    threads: Annotated[int, Meta(ge=0)] = 0
+    threads: Annotated[int, Meta(ge=0)] = 1
     niceness: Annotated[int, Meta(ge=0, le=19)] = 10
     step: Annotated[float, Meta(ge=0.02, le=1.0)] = 0.1
     segmentation_batch: Annotated[int, Meta(ge=1)] = 32
