@@ -55,6 +55,11 @@ def test_what_the_client_is_asked_for_first(wanted: Any, asked_for: list[str]) -
     assert [each.name for each in (READS, WRITES) if named.wants_approval(each)] == asked_for
 
 
+def test_a_server_is_printed_without_its_secrets() -> None:
+    named = tool(server_url="https://a.test", authorization="tok-1", headers={"X": "tok-2"})
+    assert repr(named) == "RealtimeMcpTool('a', 'https://a.test')"
+
+
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
