@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import msgspec
 from msgspec import Meta, Struct
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from voice.admission import Caller
@@ -30,6 +30,8 @@ from voice.wire.realtime_session import Session, merge, without_secrets
 PATH: Final = "/v1/realtime/client_secrets"
 MOST_BYTES: Final = 1024 * 1024
 _LEAST_BYTES_PER_S: Final = 32 * 1024
+_GONE: Final = 499
+"""As nginx has it, for a client that goes while it is being read."""
 
 
 class _ExpiresAfter(Struct, frozen=True):
@@ -62,6 +64,8 @@ def client_secrets(house: House) -> Callable[[Request], Awaitable[Response]]:
             body = await read_body(request, MOST_BYTES, _LEAST_BYTES_PER_S)
         except (TooLargeError, TooSlowError) as error:
             return told_of(house, answer_for(error), caller.tenant).response()
+        except (ClientDisconnect, TimeoutError):
+            return Response(status_code=_GONE)  # to nobody
         try:
             made = _make(house, caller, body)
         except WireError as error:

@@ -1,5 +1,6 @@
 """Keys for pages over HTTP, by the stock openai package and by hand."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -124,6 +125,22 @@ async def test_pages_from_elsewhere_and_large_bodies_are_refused(serve: Any) -> 
     assert (answer.status_code, answer.json()["error"]["code"]) == (403, "origin_not_allowed")
     answer = await post(server, " " * (1024 * 1024 + 1))
     assert (answer.status_code, answer.json()["error"]["code"]) == (413, "request_too_large")
+
+
+async def test_a_client_that_goes_amid_its_request_is_no_bug(
+    serve: Any, eventually: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = await serve(*KEYS)
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    head = "POST /v1/realtime/client_secrets HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer theirs"
+    writer.write(f"{head}\r\nContent-Length: 99\r\n\r\n{{".encode())
+    await eventually(lambda: len(server.connections) == 1)
+    writer.write_eof()
+    async with asyncio.timeout(10):
+        await reader.read()
+    writer.close()
+    await eventually(lambda: not server.connections)
+    assert "Exception" not in caplog.text
 
 
 async def test_keys_and_their_pages_count_against_the_key_that_made_them(serve: Any) -> None:
