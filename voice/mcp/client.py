@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -37,6 +38,10 @@ _MOST_PAGES: Final = 16
 _CLOSE_S: Final = 1.0
 _LEAST_SECRET: Final = 4
 """Characters. What is shorter is in every text."""
+
+_FAULTS: Final = (httpx.HTTPError, ssl.SSLError, UnicodeError)
+"""A server that breaks its TLS off with garbage, or names a session in no ASCII, is told of as
+neither of the last two by httpx."""
 
 _AUTHORIZATION: Final = "authorization"
 _SESSION: Final = "mcp-session-id"
@@ -116,11 +121,16 @@ class McpClient:
         """End the session, if the server keeps one and is quick about it."""
         try:
             if _SESSION in self._session:
-                with suppress(httpx.HTTPError, TimeoutError):
+                with suppress(*_FAULTS, TimeoutError):
                     async with asyncio.timeout(_CLOSE_S):
-                        await self._http.delete(self._access.url, headers=self._headers())
+                        await self._say_goodbye()
         finally:
             await self._http.aclose()
+
+    async def _say_goodbye(self) -> None:
+        """What is answered is not read: it may be long, or unpack into much."""
+        async with self._http.stream("DELETE", self._access.url, headers=self._headers()):
+            pass
 
     async def _begin(self) -> None:
         self._session = {}
@@ -146,7 +156,7 @@ class McpClient:
             async with self._http.stream("POST", url, content=content, headers=headers) as response:
                 self._check(response)
                 return await self._result_in(response, number) if number is not None else None
-        except httpx.HTTPError as error:
+        except _FAULTS as error:
             why = self._access.without_secrets(str(error)) or type(error).__name__
             raise McpError("http", f"it cannot be reached: {why}") from None
 
@@ -178,7 +188,8 @@ class McpClient:
         if response.is_redirect:
             raise McpError("http", "it sends elsewhere, which is not followed", status)
         if not response.is_success:
-            raise McpError("http", f"it answers {status} {response.reason_phrase}".rstrip(), status)
+            reason = self._shortened(self._access.without_secrets(response.reason_phrase))
+            raise McpError("http", f"it answers {status} {reason}".rstrip(), status)
         if session := response.headers.get(_SESSION):
             self._session[_SESSION] = session
 

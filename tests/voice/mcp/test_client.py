@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -101,7 +102,10 @@ def unread(response: httpx.Response) -> httpx.Response:
     if isinstance(response.stream, Bytes):
         return response
     return httpx.Response(
-        response.status_code, headers=response.headers, stream=Bytes(response.content)
+        response.status_code,
+        headers=response.headers,
+        stream=Bytes(response.content),
+        extensions=response.extensions,
     )
 
 
@@ -165,6 +169,8 @@ async def failure(answer: Answer) -> McpError:
         (lambda asked: httpx.Response(200, json={"jsonrpc": "2.0", "id": asked["id"],
                                                  "error": {"code": -32601, "message": SECRET}}),
          "protocol", -32601, "[secret]"),
+        (lambda _: httpx.Response(500, extensions={"reason_phrase": SECRET.encode() + b"x" * 999}),
+         "http", 500, "it answers 500 [secret]xxx"),
     ],
 )  # fmt: skip
 async def test_what_a_server_does_wrong_is_told(
@@ -174,6 +180,7 @@ async def test_what_a_server_does_wrong_is_told(
     assert (error.fault, error.code) == (fault, code)
     assert told in str(error)
     assert SECRET not in str(error)
+    assert len(str(error)) < 300
 
 
 async def test_what_else_a_server_says_is_passed_over() -> None:
@@ -275,3 +282,53 @@ async def test_a_server_that_does_not_answer_a_farewell_is_left() -> None:
     async with asyncio.timeout(5):
         await client.close()
     assert http.is_closed
+
+
+async def test_a_server_whose_version_is_no_header_is_no_server() -> None:
+    async def handle(request: httpx.Request) -> httpx.Response:
+        return unread(result(json.loads(request.content), {"protocolVersion": "zwölf"}))
+
+    client = McpClient(
+        httpx.AsyncClient(transport=httpx.MockTransport(handle)), ACCESS, McpSettings()
+    )
+    with pytest.raises(McpError, match="cannot be reached"):
+        await client.list_tools()
+    await client.close()
+
+
+async def test_tls_that_breaks_off_with_garbage_is_an_error_of_the_server() -> None:
+    async def handle(request: httpx.Request) -> httpx.Response:
+        raise ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number")
+
+    client = McpClient(
+        httpx.AsyncClient(transport=httpx.MockTransport(handle)), ACCESS, McpSettings()
+    )
+    with pytest.raises(McpError, match="WRONG_VERSION_NUMBER"):
+        await client.list_tools()
+    await client.close()
+
+
+async def test_the_answer_to_a_farewell_is_not_read() -> None:
+    read: list[bytes] = []
+
+    class Endless(httpx.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            while True:
+                read.append(b"x" * 65_536)
+                yield read[-1]
+                await asyncio.sleep(0)
+
+    async def handle(request: httpx.Request) -> httpx.Response:
+        if request.method == "DELETE":
+            return httpx.Response(200, stream=Endless())
+        asked = json.loads(request.content)
+        response = unread(greeting(asked) or result(asked, {"tools": []}))
+        response.headers["mcp-session-id"] = "one"
+        return response
+
+    client = McpClient(
+        httpx.AsyncClient(transport=httpx.MockTransport(handle)), ACCESS, McpSettings()
+    )
+    await client.list_tools()
+    await client.close()
+    assert read == []
