@@ -21,7 +21,6 @@ from pipelines.conversation.events import (
     ReleaseReply,
     ReplyAudio,
     ReplyFinished,
-    ReplyRecalled,
     ReplyText,
     ResumeReply,
     SettingsChanged,
@@ -31,6 +30,7 @@ from pipelines.conversation.events import (
     TranscriptArrived,
     WindowHeard,
 )
+from pipelines.conversation.recalled import ReplyRecalled
 from pipelines.conversation.reply import Stages
 from voice.metrics import Metrics
 

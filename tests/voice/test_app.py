@@ -9,9 +9,17 @@ from typing import Any
 import pytest
 
 from engines.placement import Gpu, Inventory
-from engines.ports import EngineError, SpeechRequest
+from engines.ports import EngineError, Priority, SpeechRequest
+from pipelines.memory.indexing import bring_up_to_date
 from voice import app
-from voice.app import engine_path, open_hearing, open_house, open_speaking, warm_up
+from voice.app import (
+    engine_path,
+    open_embedding,
+    open_hearing,
+    open_house,
+    open_speaking,
+    warm_up,
+)
 from voice.config import ConfigError, load
 
 OWN_ENGINE = """
@@ -296,3 +304,47 @@ async def test_the_package_of_what_tells_speakers_apart_is_named_where_it_is_ask
     monkeypatch.setattr("voice.packages.version_of", lambda _: "")
     with pytest.raises(ConfigError, match=r"the package pyannote\.audio is missing: .*diarize"):
         app.check_engines(load(scripted=True), ("diarization",))
+
+
+async def test_documents_are_opened_with_the_house_and_warmed_with_it(tmp_path: Path) -> None:
+    (tmp_path / "house").mkdir()
+    (tmp_path / "house" / "meals.txt").write_text("Breakfast is from seven to ten.")
+    index = tmp_path / "house.index"
+    config = load(settings=("vad.engine=silero", f"memory.index={index}"), scripted=True)
+    async with open_embedding(config) as embedder:
+        await bring_up_to_date(tmp_path / "house", index, embedder, Untold())
+    told: list[str] = []
+    async with open_house(config) as house:
+        await warm_up(house, told.append)
+        assert house.engines.knowledge is not None
+        [found] = await house.engines.knowledge.find("breakfast is from", "", Priority.FINAL)
+        assert found.source == "meals.txt"
+        assert house.models[-1] == "antiphon/scripted"
+    assert told[-1].startswith(f"memory  {index}  warm in ")
+
+
+class Untold:
+    def begin(self, documents: int, size: int) -> None: ...
+
+    def advance(self, size: int, passages: int) -> None: ...
+
+
+async def test_an_index_that_is_missing_keeps_the_house_closed(tmp_path: Path) -> None:
+    settings = (f"memory.index={tmp_path / 'gone'}",)
+    async with open_house(load(settings=settings, scripted=True)) as house:
+        with pytest.raises(EngineError, match="make it by `voice index DIR`"):
+            await warm_up(house, lambda line: None)
+        assert not house.ready
+
+
+async def test_only_who_looks_things_up_needs_an_embedder(tmp_path: Path) -> None:
+    ours = ("asr", "llm", "tts")
+    settings = [f"{kind}.engine=scripted" for kind in ours]
+    settings += ["end_of_turn.engine=none", "embedding.model=/nowhere"]
+    async with open_house(load(settings=settings)) as house:
+        assert house.embedder is None
+    with pytest.raises(EngineError, match="/nowhere"):
+        async with open_house(load(settings=[*settings, "memory.index=x"])):
+            pass
+    with pytest.raises(ConfigError, match=r"memory\.index: nothing is found"):
+        load(settings=["embedding.engine=none", "memory.index=x"])

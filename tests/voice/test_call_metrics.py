@@ -28,6 +28,7 @@ from pipelines.conversation.events import (
     TranscriptArrived,
     WindowHeard,
 )
+from pipelines.conversation.recalled import ReplyRecalled
 from pipelines.conversation.reply import Stages
 from pipelines.conversation.settings import TurnSettings
 from voice.call_metrics import CallMetrics
@@ -81,6 +82,14 @@ def test_replies_are_counted_by_how_they_end(metrics: Metrics, call: CallMetrics
     call.said(ReplyFinished(2, Usage(), "timeout", "slow"), 0)
     assert value(metrics, "replies_total", outcome="completed") == 1
     assert value(metrics, "replies_total", outcome="failed") == 1
+
+
+def test_look_ups_are_counted_by_how_they_end(metrics: Metrics, call: CallMetrics) -> None:
+    call.said(ReplyRecalled(1, "when is breakfast", "found", 40.0), 0.0)
+    call.said(ReplyRecalled(2, "and dinner", "late", 150.0), 0.0)
+    assert value(metrics, "recalls_total", outcome="found") == 1
+    assert value(metrics, "recalls_total", outcome="late") == 1
+    assert value(metrics, "stage_seconds_sum", stage="recall") == pytest.approx(0.19)
 
 
 def test_the_wait_for_a_reply_is_from_the_turn_to_its_first_sound(

@@ -192,6 +192,20 @@ def test_names_and_values_are_said_in_words() -> None:
     )
 
 
+def test_what_was_looked_up_is_told_with_its_sources() -> None:
+    cited = [{"source": "house.md", "place": "Meals, line 3", "score": 0.8123}]
+    fields = {"epoch": 1, "words": "when is breakfast", "outcome": "found", "waited_ms": 12.3}
+    entry = Said(CLOCK_MS, "ReplyRecalled", fields | {"citations": cited})
+    nothing = Said(CLOCK_MS, "ReplyRecalled", fields | {"outcome": "nothing", "citations": []})
+    first, second = lines(recorded([entry, nothing]))
+    assert first.title == "reply recalled"
+    assert first.detail == (
+        "epoch 1, words when is breakfast, outcome found, waited 12 ms,"
+        " citations source house.md, place Meals, line 3, score 0.81"
+    )
+    assert second.detail.endswith("outcome nothing, waited 12 ms")
+
+
 def test_stages_are_told_as_far_as_they_came() -> None:
     assert stages_in_words(Stages(1.0)) == "it gave nothing"
     assert stages_in_words(Stages(1.0, 1.2)) == "first token +200 ms"

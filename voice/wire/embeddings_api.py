@@ -10,7 +10,6 @@ import base64
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
-import numpy as np
 from msgspec import Meta, Struct
 
 from engines.ports import FloatArray
@@ -34,7 +33,7 @@ class EmbeddingsBody(Struct):
     dimensions: Annotated[int, Meta(ge=1)] | None = None
 
     @property
-    def texts(self) -> list[str]:
+    def texts(self) -> list[Any]:
         """One or several, in order; they have been looked at."""
         return [self.input] if isinstance(self.input, str) else self.input
 
@@ -102,4 +101,4 @@ def _written(body: EmbeddingsBody, vector: FloatArray) -> list[float] | str:
     if body.encoding_format == "float":
         numbers: list[float] = vector.tolist()
         return numbers
-    return base64.b64encode(np.ascontiguousarray(vector, "<f4")).decode("ascii")
+    return base64.b64encode(vector.astype("<f4").tobytes()).decode("ascii")
