@@ -11,6 +11,8 @@ from pipelines.narration.blocks import Block, Kind
 from pipelines.speaking.markup import plain, tidy
 
 _LONGEST_TITLE: Final = 100
+_LONGEST_HEADING: Final = 400
+"""Characters, marks and all: to take the marks off takes as long as the square of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,5 +58,6 @@ def _title(part: Sequence[Block], level: int) -> str:
     first = (own or headings)[:1]
     if not first or part[0].kind not in (Kind.HEADING, Kind.RULE):
         return ""
-    words = tidy(plain(first[0].text, starts_line=True, code=str)).rstrip(".")
+    text = " ".join(first[0].text.split())[:_LONGEST_HEADING]
+    words = tidy(plain(text, starts_line=True, code=str)).rstrip(".")
     return words[:_LONGEST_TITLE].rstrip()
