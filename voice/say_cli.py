@@ -144,7 +144,7 @@ def _spoken(text: str, narration: Narration) -> list[Chapter]:
     found = [
         chapter
         for chapter in chapters(blocks(text))
-        if next(pieces([chapter], narration), None) is not None
+        if any(piece.spoken for piece in pieces([chapter], narration))
     ]
     if not found:
         raise SayError("there is nothing to be said: the text has no words, only marks")

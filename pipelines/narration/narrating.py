@@ -56,6 +56,9 @@ async def narrate(
     try:
         async with asyncio.TaskGroup() as tasks:
             for piece in said:
+                if not piece.spoken:  # a text of marks alone would hold the loop for seconds
+                    await asyncio.sleep(0)
+                    continue
                 take = _Take(piece, narration)
                 tasks.create_task(take.speak(tts, place))
                 if not under_way:  # places are patient with those who have one

@@ -38,7 +38,7 @@ class Narration:
 @dataclass(frozen=True, slots=True)
 class Piece:
     """``spoken`` after ``pause_ms`` of silence, in this of the chapters; at its end ``done`` of
-    their characters are said."""
+    their characters are said. Of marks alone nothing is, not even the pause."""
 
     spoken: str
     pause_ms: int
@@ -47,7 +47,7 @@ class Piece:
 
 
 def pieces(chapters: Iterable[Chapter], narration: Narration) -> Iterator[Piece]:
-    """What there is to say, each worked out when it is asked for; none has nothing to be said."""
+    """What there is to say, each worked out when it is asked for."""
     settings, script = narration.settings, Script(narration.language, _phrases(narration))
     pause, done, begun, inside, before = 0, 0, False, False, Kind.PARAGRAPH
     for number, block, opens in _blocks(chapters):
@@ -56,8 +56,8 @@ def pieces(chapters: Iterable[Chapter], narration: Narration) -> Iterator[Piece]
             pause, inside = between if inside else max(pause, between), False
         for text, spoken in _lines(script, block):
             done += len(text)
+            yield Piece(spoken, pause, number, done)
             if spoken:
-                yield Piece(spoken, pause, number, done)
                 begun, inside, pause = True, True, _after(text, settings)
         before = block.kind
 

@@ -140,8 +140,9 @@ class FileRun:
         async def ended(piece: Piece, seam: Seam) -> None:
             self._ended(piece, seam, output)
 
+        spoken = (each for each in pieces(output.chapters, self._narration) if each.spoken)
         await narrate(
-            islice(pieces(output.chapters, self._narration), partial.state.pieces, None),
+            islice(spoken, partial.state.pieces, None),
             self._narration,
             tts,
             slots,

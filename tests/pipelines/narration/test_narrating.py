@@ -249,3 +249,19 @@ async def test_what_takes_the_sound_may_fail() -> None:
 
 async def test_nothing_to_be_said_is_no_sound() -> None:
     assert len(await say("---\n\n***\n", Reader(), Slots(), settings=NarrationSettings())) == 0
+
+
+async def test_others_have_their_turn_while_a_text_has_nothing_to_be_said() -> None:
+    turns, tts = 0, Reader()
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    busy = asyncio.ensure_future(others())
+    assert len(await say("- " * 2_000, tts, Slots(), live=True)) == 0
+    busy.cancel()
+    assert turns > 100
+    assert tts.requests == []

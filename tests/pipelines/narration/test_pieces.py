@@ -12,7 +12,8 @@ from pipelines.narration.settings import NarrationSettings
 
 
 def planned(text: str, **how: object) -> list[Piece]:
-    return list(pieces(chapters(blocks(text)), Narration(**how)))  # type: ignore[arg-type]
+    every = pieces(chapters(blocks(text)), Narration(**how))  # type: ignore[arg-type]
+    return [piece for piece in every if piece.spoken]
 
 
 def said(text: str, **how: object) -> list[tuple[int, str]]:

@@ -24,7 +24,10 @@ from voice.saying.progress import Pace, Shown
 from voice.saying.run import FileRun, Slots, Told, to_stdout
 
 BOOK = chapters(
-    blocks("# One\n\nA sentence. Another.\n\nA third one.\n\n# Two\n\nThe end, nearly.\n\nThe end.")
+    blocks(
+        "# One\n\nA sentence. Another.\n\n***\n\nA third one.\n\n# Two\n\nThe end, nearly."
+        "\n\nThe end."
+    )
 )
 RATE = 24_000
 
