@@ -92,9 +92,9 @@ async def serve(config: Config, told: Callable[[str], None]) -> None:
             phones = audiosocket_listener(config.phone)
             last.enter_context(phones or nullcontext())
             url = _url(listener)  # asked now: the socket may be closed before the models are warm
-            last.enter_context(_terminated_last())
-            last.enter_context(_hangup_as_termination())
             server = DrainingServer(_uvicorn_config(house), house)
+            last.enter_context(_terminated_last(server))
+            last.enter_context(_hangup_as_termination())
             try:
                 async with asyncio.TaskGroup() as tasks:
                     aside = [
@@ -114,14 +114,20 @@ async def serve(config: Config, told: Callable[[str], None]) -> None:
 
 
 @contextmanager
-def _terminated_last() -> Iterator[None]:
+def _terminated_last(server: uvicorn.Server) -> Iterator[None]:
     """SIGTERM ends this process at the end of the context. uvicorn raises it again as soon as
-    the calls are over, when engines in processes of their own are still to be told."""
+    the calls are over, when engines in processes of their own are still to be told. One that comes
+    before uvicorn listens for it ends the server as well."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     came: list[int] = []
-    before = signal.signal(signal.SIGTERM, lambda number, _: came.append(number))
+
+    def note(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+        server.handle_exit(number, frame)
+
+    before = signal.signal(signal.SIGTERM, note)
     try:
         yield
     finally:

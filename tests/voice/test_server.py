@@ -152,6 +152,24 @@ def test_the_loopback_needs_none(host: str) -> None:
     server.check_exposure(load(settings=[f"server.host={host}"]))
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+async def test_a_signal_that_comes_before_it_serves_ends_it(deaf: str, number: int) -> None:
+    ended: list[int] = []
+
+    def tell(line: str) -> None:
+        if "AudioSocket" in line:
+            signal.raise_signal(number)
+
+    before = signal.signal(signal.SIGTERM, lambda number, _: ended.append(number))
+    config = load(settings=[deaf, "server.port=0", "phone.audiosocket_port=0"], scripted=True)
+    try:
+        async with asyncio.timeout(10):
+            await server.serve(config, tell)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert ended == [signal.SIGTERM]
+
+
 async def test_a_model_that_cannot_be_loaded_ends_the_server(
     deaf: str, told: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
