@@ -21,6 +21,9 @@ from voice.wire.phone_audiosocket import AudioSocketCodec
 
 logger = logging.getLogger(__name__)
 
+CLOSE_S: Final = 2.0
+"""How long who reads slowly may take to read the last of it."""
+
 START_S: Final = 10.0
 """Asterisk names the call at once, and sends its audio."""
 
@@ -62,9 +65,10 @@ class AudioSocketLine(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def close(self) -> None:
-        """Close it once all is sent."""
+        """Close it once all is sent, or has not been taken for long enough."""
         if self._transport is not None:
             self._transport.close()
+            self._loop.call_later(CLOSE_S, self._transport.abort)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)

@@ -11,6 +11,7 @@ from uuid import uuid4
 import numpy as np
 import pytest
 
+from tests.voice.conftest import eventually
 from voice.doors import audiosocket
 from voice.doors.audiosocket import (
     SLICE_BYTES,
@@ -196,3 +197,29 @@ def test_nobody_listens_unless_there_is_a_port() -> None:
         port = listener.getsockname()[1]
         with pytest.raises(OSError, match=r"for AudioSocket.*phone.audiosocket_port"):
             audiosocket_listener(PhoneSettings(audiosocket_port=port))
+
+
+async def test_who_reads_nothing_is_cut_off_and_not_waited_for(
+    serve: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audiosocket, "CLOSE_S", 0.05)
+    server, lines = await serve(SILENT), list[AudioSocketLine]()
+    made = AudioSocketLine.connection_made
+    monkeypatch.setattr(
+        AudioSocketLine, "connection_made", lambda line, to: lines.append(line) or made(line, to)
+    )
+    async with listening(server.house) as port:
+        with socket.create_connection(("127.0.0.1", port)) as deaf:
+            deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+            deaf.sendall(frame(0x01, uuid4().bytes) + audio())
+            await eventually(lambda: server.house.calls == 1)
+            [line] = lines
+            while not line.unsent:
+                line.write(bytes(1_000_000))
+            lost = asyncio.Event()
+            monkeypatch.setattr(line, "connection_lost", lambda _: lost.set())
+            assert line.leg is not None
+            line.leg.end("enough")
+            async with asyncio.timeout(10):
+                await lost.wait()
+    await server.is_empty()
