@@ -41,6 +41,7 @@ async def test_what_is_told_is_cited_and_the_journal_replays_as_it_was(
         await client.until("response.done")
     asked = [request for request in server.llm.requests if request.max_tokens != 0]
     assert "served from seven to ten" in asked[-1].messages[-1].content
+    await server.is_empty()
     server.house.records.close()
     [path] = journals.glob("*.jsonl")
     recorded = read(path)
