@@ -5,6 +5,7 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
@@ -127,6 +128,7 @@ async def _bounded(response: httpx.Response) -> AsyncIterator[bytes]:
         if size >= MOST_BYTES:
             raise McpError("protocol", f"its answer has more than {MOST_BYTES} bytes")
         yield chunk
+        await asyncio.sleep(0)  # one read may bring ten thousand chunks, of a byte each
 
 
 def _text_of(part: Mapping[str, Any]) -> str:

@@ -99,7 +99,7 @@ class Bytes(httpx.AsyncByteStream):
 
 def unread(response: httpx.Response) -> httpx.Response:
     """As it comes from a server: nobody has read its body yet."""
-    if isinstance(response.stream, Bytes):
+    if not isinstance(response.stream, httpx.ByteStream):
         return response
     return httpx.Response(
         response.status_code,
@@ -332,3 +332,24 @@ async def test_the_answer_to_a_farewell_is_not_read() -> None:
     await client.list_tools()
     await client.close()
     assert read == []
+
+
+async def test_others_have_their_turn_while_an_answer_comes_in_crumbs() -> None:
+    class Crumbs(httpx.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            for _ in range(2_000):
+                yield b" "
+
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    busy = asyncio.ensure_future(others())
+    error = await failure(lambda _: httpx.Response(200, stream=Crumbs()))
+    busy.cancel()
+    assert error.fault == "protocol"
+    assert turns > 2_000
