@@ -264,8 +264,7 @@ class RealtimeMcp:
         wire = to_wire(item)
         self._teller.tell(ConversationItemDone(item=wire, previous_item_id=call.previous_id))
         call.calls.running -= 1
-        if not call.calls.running:
-            self._go_on(call.calls)
+        self._go_on(call.calls)
 
     def _client_of(self, label: str) -> McpClient:
         server = self._servers.get(label)
@@ -274,9 +273,9 @@ class RealtimeMcp:
         return server.client
 
     def _go_on(self, calls: _Round) -> None:
-        """Ask for the reply that reads the results, unless one is asked for that will: by the
-        client, or by a client that has functions to carry out first."""
-        if self._teller.asked is not None or self._client_has_work():
+        """Ask for the reply that reads the results, once all are there, unless one is asked for
+        that will: by the client, or by a client that has functions to carry out first."""
+        if calls.running or self._teller.asked is not None or self._client_has_work():
             return
         asked = calls.asked
         if asked.depth >= MOST_ROUNDS:

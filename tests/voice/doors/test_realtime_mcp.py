@@ -201,6 +201,28 @@ async def test_a_tool_that_is_not_is_not_and_the_model_learns_why(serve: Any) ->
     assert told.content == "It failed: it was not approved of: too far away"
 
 
+async def test_what_is_not_approved_of_waits_for_what_was_approved_of_beside_it(serve: Any) -> None:
+    second = ToolCallDelta(1, "call_2", "weather", '{"city":"Rom"}')
+    async with tool_server() as tools:
+        server = await serve(f"mcp.servers={tools.url}", llm=calls(SLOW, second))
+        async with server.call() as client:
+            await listed(client, tool_at(tools.url, require_approval="always"))
+            await client.send("response.create")
+            response = (await client.until("response.done"))["response"]
+            slow, weather = response["output"]
+            await answer(client, slow, approve=True)
+            assert await asyncio.to_thread(tools.began.wait, 10)
+            await answer(client, weather, approve=False)
+            await client.refusal("conversation.item.retrieve", item_id="sync")
+            tools.go.set()
+            await client.until("response.mcp_call.completed")
+            await client.until("response.done")
+            await client.refusal("conversation.item.retrieve", item_id="sync")
+            assert len(client.all("response.created")) == 2  # one reply reads both
+    told = [each.content for each in server.llm.requests[-1].messages if each.role == "tool"]
+    assert told == ["at last", "It failed: it was not approved of"]
+
+
 async def test_approval_of_nothing_is_refused(serve: Any) -> None:
     server = await serve()
     async with server.call() as client:
