@@ -102,6 +102,7 @@ class RealtimeMcp:
         self._new_id = new_id
         self._servers: dict[str, Server] = {}
         self._clients: list[McpClient] = []
+        self._asked = 0
         self._rounds: dict[str, _Round] = {}
         self._waiting: dict[str, _HostedCall] = {}
         self._running: set[asyncio.Task[None]] = set()
@@ -189,8 +190,9 @@ class RealtimeMcp:
             )  # fmt: skip
 
     async def _connect(self, server: Server) -> McpClient:
-        if len(self._clients) >= _MOST_CLIENTS:
+        if self._asked >= _MOST_CLIENTS:
             raise McpError("protocol", f"the call has asked {_MOST_CLIENTS} servers, which is all")
+        self._asked += 1
         tool = server.tool
         public_only = self._settings.reach(tool.server_url or "") != "listed"
         http = await open_client(public_only=public_only, connect_s=_CONNECT_S)

@@ -269,6 +269,19 @@ async def test_a_server_that_is_not_there_is_told_of_and_the_call_goes_on(serve:
     assert done["status"] == "completed"
 
 
+async def test_servers_that_are_named_in_a_burst_are_no_more_than_a_call_may_ask(
+    serve: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("voice.doors.realtime_mcp._MOST_CLIENTS", 2)
+    server = await serve("mcp.servers=http://127.0.0.1:9/")
+    async with server.call() as client:
+        for label in "abcde":
+            tool = tool_at("http://127.0.0.1:9/mcp", server_label=label)
+            await client.send("session.update", session={"type": "realtime", "tools": [tool]})
+        errors = [(await client.until("mcp_list_tools.failed"))["error"] for _ in "abcde"]
+    assert sum("which is all" in error["message"] for error in errors) == 3
+
+
 async def test_a_public_server_that_turns_out_to_be_private_is_not_called(serve: Any) -> None:
     server = await serve("mcp.servers=*")
     async with server.call() as client:
