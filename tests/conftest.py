@@ -86,7 +86,8 @@ class LoudnessVad:
         return LoudnessVad()
 
     def follow(self, slot: int, windows: np.ndarray) -> np.ndarray:
-        return np.concatenate([self.step(np.array([slot]), each[None]) for each in windows])
+        assert slot in self.slots
+        return np.minimum(np.abs(windows).max(axis=1) * 10, 1).astype(np.float32)
 
     def open(self) -> int:
         self._opened += 1

@@ -2,7 +2,8 @@
 
 Whisper was trained on 30 s windows and its encoder costs the same whatever they hold; but it
 takes shorter ones. A few seconds of silence behind the speech are enough to keep it from
-repeating the last phrase, at a fifth of the cost (2 s, or less than 8 s in all, are not).
+repeating the last phrase, at a fifth of the cost (2 s, or less than 8 s in all, are not). Files
+have less: a repeated phrase is heard again with more, and there nobody waits for that.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ from engines.models import ModelStore
 from engines.ports import Asr, EngineError, FloatArray
 
 NAME: Final = "whisper"
+
+_FILE_PAD_MS: Final = 2_000
+_FILE_SHORTEST_MS: Final = 6_000
 
 
 @dataclass(frozen=True)
@@ -61,8 +65,14 @@ def create(options: Options, models: ModelStore) -> Asr:
     calls = Threaded(NAME, lambda: Whisper(options, models).hear)
     if not options.batch:
         return Listener(NAME, calls)
-    threads, single = options.threads, replace(options, threads=1)
-    files = Together(NAME, lambda: Whisper(single, models, threads), threads, options.batch)
+    of_files = replace(
+        options,
+        threads=1,
+        pad_ms=min(options.pad_ms, _FILE_PAD_MS),
+        shortest_ms=min(options.shortest_ms, _FILE_SHORTEST_MS),
+    )
+    threads = options.threads
+    files = Together(NAME, lambda: Whisper(of_files, models, threads), threads, options.batch)
     return Listener(NAME, calls, files)
 
 
