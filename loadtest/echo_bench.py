@@ -31,7 +31,8 @@ from engines.ports import SpeechRequest
 from engines.tts import hibari
 from engines.vad import silero
 from loadtest.speech import RATE, from_first_sound, recordings, speech_level
-from pipelines.conversation.echo import WINDOW_MS, EchoGuard
+from pipelines.conversation.echo import EchoGuard
+from pipelines.conversation.sample_clock import WINDOW_MS
 from voice.wire import g711
 
 Signal = NDArray[np.floating]

@@ -25,6 +25,7 @@ CORE = (
     "pipelines.conversation.patience",
     "pipelines.conversation.playback",
     "pipelines.conversation.pulse",
+    "pipelines.conversation.sample_clock",
     "pipelines.conversation.settings",
     "pipelines.conversation.turns",
     "pipelines.conversation.unheard",

@@ -40,10 +40,10 @@ from pipelines.conversation.played import (
     powers,
     spectra_of,
 )
+from pipelines.conversation.sample_clock import WINDOW_MS, SampleClock
 
 Hops: TypeAlias = NDArray[np.intp]
 
-WINDOW_MS: Final = 32
 AUDIBLE_FOR_MS: Final = 500.0
 _REMEMBERED_MS: Final = 10_000.0
 """Echo of what was played may arrive for so long; that there is any is remembered for so long."""
@@ -56,10 +56,6 @@ _STEP_HOPS: Final = 2
 _CATCH_UP: Final = 6
 _RECENT: Final = 24
 """Windows before a suspect one that are looked at with it; frames to learn a new path from."""
-
-_LOST_MS: Final = 150.0
-_CLOCK_DRIFT_MS: Final = 0.02
-"""A window so far from its time has a gap before it; sound cards' clocks differ by 0.06 %."""
 
 _DELAYS: Final = np.arange(80)
 _TAPS: Final = np.array([-1, 0, 1, 2, 3, 5, 7, 9])
@@ -141,8 +137,9 @@ class EchoGuard:
         self._other: _Path | None = None  # on trial in the next window
         self._recent: deque[_Heard] = deque(maxlen=_RECENT // _STEP_HOPS)
         self._windows: deque[Samples] = deque(maxlen=_CATCH_UP + 1)
-        self._unseen = self._count = self._contrary = self._likely = 0
-        self._began_at = self._echo_at = -np.inf
+        self._clock = SampleClock()
+        self._unseen = self._contrary = self._likely = 0
+        self._echo_at = -np.inf
 
     def sounded(self, pcm: Pcm, at_ms: float) -> None:
         """This audio, of any rate from 8 kHz, begins to be heard at ``at_ms``, or when what was
@@ -160,8 +157,8 @@ class EchoGuard:
     @property
     def echoes(self) -> bool:
         """There is echo, or there was a short while ago: a path is lost while a caller speaks."""
-        now_ms = self._began_at + WINDOW_MS * self._count
-        return self._path is not None or now_ms - self._echo_at < _REMEMBERED_MS
+        since_ms = self._clock.now_ms - self._echo_at
+        return self._path is not None or since_ms < _REMEMBERED_MS
 
     def share(self, window: Samples, now_ms: float, *, suspect: bool = True) -> float:
         """How much of a window (512,) of 16 kHz is echo: 0 is a caller, 1 nothing but echo.
@@ -187,15 +184,11 @@ class EchoGuard:
         return share
 
     def _keep(self, window: Samples, now_ms: float) -> None:
-        """Windows come late or in bursts, never early: the earliest tells the sample clock."""
-        self._count += 1
-        if not abs(now_ms - self._began_at - WINDOW_MS * self._count) <= _LOST_MS:
-            self._began_at, self._count = now_ms, 0
+        if self._clock.take(now_ms):
             self._windows.clear()
             self._windows.append(np.zeros_like(window))
             self._recent.clear()
             self._unseen = 0
-        self._began_at = min(self._began_at + _CLOCK_DRIFT_MS, now_ms - WINDOW_MS * self._count)
         self._windows.append(window)
         self._unseen += 1
 
@@ -207,7 +200,7 @@ class EchoGuard:
         self._unseen = 0
         samples = np.concatenate(list(self._windows)[-count - 1 :]).astype(np.float32)
         frames = spectra_of(samples, _STEP * np.arange(1, 2 * count + 1), _SIZE)
-        last = round(self._began_at / HOP_MS) + WINDOW_MS // HOP_MS * self._count
+        last = round(self._clock.began_ms / HOP_MS) + WINDOW_MS // HOP_MS * self._clock.count
         hops = last + _STEP_HOPS * np.arange(1 - len(frames), 1)
         return [_Heard(hops[i : i + 2], frames[i : i + 2]) for i in range(0, len(frames), 2)]
 

@@ -14,7 +14,8 @@ from engines.audio import Pcm
 from engines.models import ModelStore
 from loadtest import echo_bench
 from loadtest.speech import recordings
-from pipelines.conversation.echo import WINDOW_MS, EchoGuard
+from pipelines.conversation.echo import EchoGuard
+from pipelines.conversation.sample_clock import WINDOW_MS
 
 RATE = 16_000
 WINDOW = 512
@@ -189,6 +190,19 @@ def test_windows_may_come_in_bursts() -> None:
     shares = []
     for n, window in enumerate(windows(delayed(voice(15, 4), 100))):
         at = START_MS + WINDOW_MS * 4 * (n // 4 + 1)
+        shares.append(listener.guard.share(window, at))
+    assert min(shares[16:120]) > 0.5
+
+
+@pytest.mark.parametrize("held_up_ms", [200, 500, 900])
+def test_windows_that_were_held_up_are_of_the_time_when_they_were_heard(held_up_ms: int) -> None:
+    listener = Listener()
+    listener.play(voice(15, 4))
+    shares = []
+    for n, window in enumerate(windows(delayed(voice(15, 4), 100))):
+        due = START_MS + WINDOW_MS * (n + 1)
+        stalls = START_MS + 2_000 <= due < START_MS + 2_000 + held_up_ms
+        at = START_MS + 2_000 + held_up_ms if stalls else due
         shares.append(listener.guard.share(window, at))
     assert min(shares[16:120]) > 0.5
 
