@@ -34,6 +34,7 @@ from pipelines.conversation.events import (
 )
 from pipelines.conversation.pieces import Pieces
 from pipelines.conversation.pulse import Pulse
+from pipelines.failures import cause_of
 from pipelines.speaking.loudness import Leveller
 from pipelines.speaking.script import Line, Script
 from pipelines.stall import timely
@@ -145,7 +146,7 @@ class Reply:
                 self._put(ReplyToolCall(self.plan.epoch, call))
             finished = ReplyFinished(self.plan.epoch, usage)
         except* EngineError as failures:
-            failure = _first(failures)
+            failure = cause_of(failures)
             finished = ReplyFinished(self.plan.epoch, Usage(), failure.code, str(failure))
         self._put(finished)
 
@@ -220,11 +221,3 @@ class Reply:
     def _sound(self, pieces: list[Pcm]) -> None:
         for piece in pieces:
             self._put(ReplyAudio(self.plan.epoch, piece))
-
-
-def _first(failures: BaseExceptionGroup[EngineError]) -> EngineError:
-    failure: BaseException = failures
-    while isinstance(failure, BaseExceptionGroup):
-        failure = failure.exceptions[0]
-    assert isinstance(failure, EngineError)
-    return failure

@@ -18,6 +18,7 @@ import numpy as np
 
 from engines.audio import Pcm
 from engines.ports import EngineError, Priority, SpeechRequest, Tts
+from pipelines.failures import cause_of
 from pipelines.narration.joining import Joiner, Seam
 from pipelines.narration.pieces import Narration, Piece
 from pipelines.places import DisplacedError, Place
@@ -71,7 +72,7 @@ async def narrate(
         if silence := joiner.end(narration.settings.end_ms):
             await put(silence)
     except ExceptionGroup as group:
-        raise _first(group) from group
+        raise cause_of(group) from group
 
 
 async def _give(
@@ -145,12 +146,3 @@ class _Take:
 def _parts(pcm: Pcm) -> Iterator[Pcm]:
     size = max(1, _PART_MS * pcm.rate // 1000)
     return (pcm.part(start, start + size) for start in range(0, len(pcm), size))
-
-
-def _first(group: BaseExceptionGroup[Exception]) -> Exception:
-    """What went wrong first; all else followed."""
-    failure: BaseException = group
-    while isinstance(failure, BaseExceptionGroup):
-        failure = failure.exceptions[0]
-    assert isinstance(failure, Exception)
-    return failure

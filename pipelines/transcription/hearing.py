@@ -20,6 +20,7 @@ import numpy as np
 from engines.audio import FULL_SCALE, Samples
 from engines.ports import Asr, AsrRequest, EngineError, Priority, Segment, Transcript, Vad, Word
 from engines.vad.ears import levels_db
+from pipelines.failures import cause_of
 from pipelines.media.threads import OneThread, one_thread
 from pipelines.places import DisplacedError, Place
 from pipelines.transcription.captions import Utterance
@@ -81,7 +82,7 @@ async def transcribe(
             tasks.create_task(hearing.begin_all(cutting.chunks()))
             await _tell(hearing.begun, put, reach)
     except ExceptionGroup as group:
-        raise _first(group) from group
+        raise cause_of(group) from group
     reach(cutting.lasts_ms)
     return cutting.lasts_ms
 
@@ -246,12 +247,3 @@ def _placed(chunk: Chunk, segment: Segment) -> Segment:
     return replace(
         segment, text=segment.text.strip(), start_ms=start_ms, end_ms=end_ms, words=words
     )
-
-
-def _first(group: BaseExceptionGroup[Exception]) -> Exception:
-    """What went wrong first; all else followed."""
-    failure: BaseException = group
-    while isinstance(failure, BaseExceptionGroup):
-        failure = failure.exceptions[0]
-    assert isinstance(failure, Exception)
-    return failure

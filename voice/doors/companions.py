@@ -20,6 +20,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 
 from engines.ports import EngineError
+from pipelines.failures import cause_of
 from pipelines.media.reading import MediaError
 from voice.admission import Reason
 from voice.doors.handshake import judge_request, told_of
@@ -194,19 +195,10 @@ async def while_there(request: Request, work: Awaitable[None]) -> None:
             await work
             gone.cancel()
     except ExceptionGroup as group:
-        raise first_of(group) from group
+        raise cause_of(group) from group
 
 
 async def _wait_gone(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
     raise ClientDisconnect
-
-
-def first_of(group: BaseExceptionGroup[Exception]) -> Exception:
-    """What went wrong first; all else followed."""
-    failure: BaseException = group
-    while isinstance(failure, BaseExceptionGroup):
-        failure = failure.exceptions[0]
-    assert isinstance(failure, Exception)
-    return failure

@@ -11,13 +11,14 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from engines.audio import Pcm
+from pipelines.failures import cause_of
 from pipelines.media.threads import one_thread
 from pipelines.media.writing import CONTENT_TYPES, Encoder
 from pipelines.narration.blocks import blocks
 from pipelines.narration.chapters import chapters
 from pipelines.narration.narrating import narrate
 from pipelines.narration.pieces import Narration, pieces
-from voice.doors.companions import EVENTS, Companion, Job, Upload, first_of, while_there
+from voice.doors.companions import EVENTS, Companion, Job, Upload, while_there
 from voice.doors.uploads import read_body
 from voice.house import House
 from voice.wire.audio_api import (
@@ -69,7 +70,7 @@ class SpeechDoor:
                 tasks.create_task(self._narrate(job, body, sound))
                 await _send(job, body, sound)
         except ExceptionGroup as group:
-            raise first_of(group) from group
+            raise cause_of(group) from group
 
     async def _narrate(self, job: Job, body: SpeechBody, sound: asyncio.Queue[Pcm | None]) -> None:
         config = self._house.config
