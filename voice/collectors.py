@@ -73,7 +73,7 @@ class Loads(Collector):
                 value = getattr(load, field)
                 gauge.add_metric([kind], value / 1000 if name.endswith("_seconds") else value)
             yield gauge
-        yield from _speech_tokens(loads.get("tts"))
+        yield _speech_tokens(loads.get("tts"))
         tallies = {kind: load.batches for kind, load in loads.items() if load.batches}
         if self._ears is not None:
             tallies["vad"] = self._ears.tally
@@ -90,11 +90,11 @@ class Loads(Collector):
             return None
 
 
-def _speech_tokens(load: Load | None) -> Iterator[Metric]:
-    """Nothing of a voice that makes no tokens."""
-    if load is not None and load.tokens:
-        text = "Tokens of speech that the voice has made"
-        yield CounterMetricFamily("antiphon_tts_tokens", text, value=load.tokens)
+def _speech_tokens(load: Load | None) -> Metric:
+    """Without a value of a voice that makes no tokens."""
+    made = load.tokens if load else 0
+    text = "Tokens of speech that the voice has made"
+    return CounterMetricFamily("antiphon_tts_tokens", text, value=made or None)
 
 
 def _batches(tallies: Mapping[str, Tally]) -> Iterator[Metric]:

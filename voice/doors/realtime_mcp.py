@@ -165,7 +165,7 @@ class RealtimeMcp:
             client = await self._connect(server)
             listed = [tool.to_wire() for tool in await client.list_tools()]
         except McpError as error:
-            logger.info("%s: the MCP server %s lists nothing: %s", self._call.id, label, error)
+            logger.info("%s: the MCP server %s lists nothing: %r", self._call.id, label, str(error))
             failure = failure_to_wire(_failure(error))
             self._teller.tell(McpListToolsFailed(item_id=item_id, error=failure))
         else:

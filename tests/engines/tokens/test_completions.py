@@ -256,7 +256,7 @@ async def test_silence_is_a_timeout(asking):
     "alive", [b": ping\n\n", b"d", b'data: {"choices": [{"token_ids": []}]}\n\n']
 )
 async def test_what_only_keeps_the_connection_alive_is_no_answer(asking, alive):
-    async with asking(timeout_s=0.05) as (server, source):
+    async with asking(timeout_s=0.5) as (server, source):
         server.script = itertools.repeat(alive)
         async with asyncio.timeout(60):
             assert (await error_of(source)).code == "timeout"
