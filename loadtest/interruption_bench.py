@@ -87,9 +87,10 @@ class Trial:
 
     @property
     def wrong(self) -> bool:
-        """A reply that was lost to nothing, or one that spoke over its caller."""
+        """A reply that was lost to nothing, or one that spoke over its caller; not one that answers
+        the caller, stops for its own echo, and goes on."""
         if self.kind in MEANT:
-            return self.silent_at is None or self.resumed
+            return self.silent_at is None or (self.resumed and not self.answered)
         return self.answered or (self.silent_at is not None and not self.resumed)
 
     @property
