@@ -77,7 +77,6 @@ class TranscriptionDoor:
             segments += len(utterance.segments)
             heard.append(utterance)
 
-        wanted, engines = _wanted(job, asked, self._house), self._house.engines
         async with decoded(form.file, self._house.config.files.max_audio_s) as blocks:
             duration_ms, turns = await self._hear(job, asked, blocks, put)
         took_s = asyncio.get_running_loop().time() - began

@@ -167,7 +167,6 @@ async def test_files_that_cannot_be_heard(serve: Any, data: bytes, code: str) ->
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
-        ({"response_format": "diarized_json"}, "response_format"),
         ({"temperature": 3}, "temperature"),
         ({"stream": True, "response_format": "vtt"}, "stream"),
         ({"timestamp_granularities": ["word"]}, "timestamp_granularities"),
