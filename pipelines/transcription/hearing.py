@@ -45,7 +45,9 @@ _STALL_S: Final = 600.0
 """A recogniser that gives nothing for so long has failed. A slow one has two dozen chunks before
 it, and what calls leave of the machine."""
 
-_Work: TypeAlias = tuple[Chunk, asyncio.Task[Transcript]]
+_Heard: TypeAlias = Transcript | Exception
+_Work: TypeAlias = tuple[Chunk, asyncio.Task[_Heard]]
+"""A chunk that fails is told in its turn: what was said before it is given all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,20 +168,27 @@ class ChunksUnderWay:
         await self.begun.put(None)
 
     def _begin(self, chunk: Chunk) -> _Work:
-        return chunk, self._tasks.create_task(self._hear(chunk))
+        return chunk, self._tasks.create_task(self._heard(chunk))
 
     async def _vote(self, chunks: Sequence[Chunk]) -> None:
         """Find the language out; who was heard in another is heard again."""
         begun = [self._begin(chunk) for chunk in chunks]
-        transcripts = [await task for _, task in begun]
+        heard = [await task for _, task in begun]
         votes: Counter[str] = Counter()
-        for each in transcripts:
-            votes[each.language or ""] += len(each.text)
-        language = max(votes, key=votes.__getitem__)
+        for each in heard:
+            if isinstance(each, Transcript):
+                votes[each.language or ""] += len(each.text)
+        language = max(votes, key=votes.__getitem__, default=None)
         self._wanted = replace(self._wanted, language=language or None)
-        for (chunk, task), each in zip(begun, transcripts, strict=True):
-            agreed = not each.text or each.language == self._wanted.language
-            await self.begun.put((chunk, task) if agreed else self._begin(chunk))
+        for work, each in zip(begun, heard, strict=True):
+            again = _is_foreign(each, self._wanted.language)
+            await self.begun.put(self._begin(work[0]) if again else work)
+
+    async def _heard(self, chunk: Chunk) -> _Heard:
+        try:
+            return await self._hear(chunk)
+        except Exception as error:  # noqa: BLE001 - it is raised where its turn comes
+            return error
 
     async def _hear(self, chunk: Chunk) -> Transcript:
         wanted = self._wanted
@@ -197,6 +206,10 @@ class ChunksUnderWay:
                     return await _answer(self._asr, request)
             except DisplacedError:
                 continue
+
+
+def _is_foreign(heard: _Heard, language: str | None) -> bool:
+    return isinstance(heard, Transcript) and heard.text != "" and heard.language != language
 
 
 async def _answer(asr: Asr, request: AsrRequest) -> Transcript:
@@ -217,7 +230,10 @@ async def _tell(
     """Everything in order, once. What shares its end with the next waits for that one."""
     held: Utterance | None = None
     while (each := await begun.get()) is not None:
-        chunk, utterance = each[0], _utterance(each[0], await each[1])
+        chunk, heard = each[0], await each[1]
+        if isinstance(heard, Exception):
+            raise heard
+        utterance = _utterance(chunk, heard)
         if held is not None:
             held, utterance = part(held, utterance)
             await put(held)

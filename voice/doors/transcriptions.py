@@ -114,7 +114,8 @@ def _wanted(job: Job, asked: TranscriptionForm, house: House) -> Wanted:
     if asked.temperature:
         logger.info("%s: temperature is not followed: the guard chooses it", job.call)
     words = asked.by_speaker or "word" in asked.timestamp_granularities
-    return Wanted(language, asked.prompt, chunks, job.call, words)
+    # Whoever wants to read along must not wait for what the file's language is found to be.
+    return Wanted(language, asked.prompt, chunks, job.call, words, mixed=asked.stream)
 
 
 async def _stream(
