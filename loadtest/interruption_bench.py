@@ -266,6 +266,8 @@ async def attempt(
         trial.began = loop.time()  # of the frame that is sent next
         line.program = samples
         await asyncio.sleep(WATCHED_MS / 1000 * (3 if trial.kind == "echo" else 1))
+        if trial.kind == "echo" and trial.wrong:  # it has just fallen silent, and may go on
+            await asyncio.sleep(WATCHED_MS / 1000)
         line.trial = None
         await call.send(ResponseCancelEvent())
         for task in running:

@@ -62,7 +62,7 @@ def joined(clips: Sequence[Recording], seconds: float, seed: int) -> tuple[Sampl
     """Samples (n,) at 16 kHz of at least so long, and what is said in them."""
     rng, parts, words, length = np.random.default_rng(seed), list[Samples](), list[str](), 0
     while length < seconds * RATE:
-        clip = clips[rng.integers(len(clips))]
+        clip = clips[int(rng.integers(len(clips)))]
         noise = rng.normal(size=int(RATE * rng.uniform(0.2, 3.0))) * rng.choice([1, 30])
         parts += [clip.pcm.samples, noise.astype(np.int16)]
         words.append(clip.words)
@@ -165,7 +165,7 @@ def report(given: argparse.Namespace) -> None:
 
 def _row(name: str, beams: int, run: Run, lasts_s: float, said: str) -> str:
     errors = 100 * wer([(said, run.text)]).rate
-    live = np.percentile(run.live_ms, [50, 95, 100]).round() if run.live_ms else []
+    live = list(np.percentile(run.live_ms, [50, 95, 100])) if run.live_ms else list[float]()
     return (
         f"{name:14} {beams:6} {run.took_s:7.1f} {lasts_s / run.took_s:6.1f}x {run.cpu_s:7.1f} "
         f"{errors:7.2f} {run.above_mb:10.0f}  {'/'.join(f'{each:.0f}' for each in live)}"
