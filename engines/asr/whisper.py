@@ -58,7 +58,7 @@ class Options:
     pad_ms: int = 3000
     shortest_ms: int = 8000
     retries: int = 2
-    batch: int = 6
+    batch: int = 4
 
 
 def create(options: Options, models: ModelStore) -> Asr:
