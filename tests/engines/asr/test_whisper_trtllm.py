@@ -228,7 +228,7 @@ async def test_a_loop_is_given_up_early_and_tried_again_warmer(engine, started, 
     engine.script = script
     transcript = await listen(asr, sound(2.9), language="en")
     (looping, unread), (warmer, _) = asked
-    assert (transcript.text, transcript.suspicion) == ("Ask not.", "")
+    assert (transcript.text, transcript.suspicion) == ("Ask not.", "loop")
     assert (looping.temperature, warmer.temperature) == (0.0, 0.2)
     assert looping.max_tokens == 3 + 47
     assert len(list(unread)) >= 3 + 321 - 40  # it was stopped before it had written that many
