@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from engines.audio import Pcm
 from engines.ports import AsrRequest, EngineError, Priority, Segment, Transcript, Word
 from pipelines.places import DisplacedError
 from pipelines.transcription.captions import Utterance
-from pipelines.transcription.chunks import ChunkSettings
-from pipelines.transcription.hearing import AT_ONCE, Wanted, transcribe
+from pipelines.transcription.chunks import Chunk, ChunkSettings
+from pipelines.transcription.hearing import AT_ONCE, ChunksUnderWay, Wanted, transcribe
 
 
 class Counting:
@@ -292,3 +293,20 @@ async def test_the_words_of_a_segment_have_the_times_of_the_file(vad: Any) -> No
     assert one.end_ms - one.start_ms == 200
     assert one.end_ms == two.start_ms
     assert two.end_ms == segment.end_ms == pytest.approx(3_000, abs=64)
+
+
+@pytest.mark.virtual_clock
+async def test_a_recogniser_that_gives_nothing_for_ten_minutes_has_failed() -> None:
+    asr, loop = Counting(), asyncio.get_running_loop()
+    asr.go.clear()
+    began = loop.time()
+
+    async def one() -> AsyncIterator[Chunk]:
+        yield Chunk(Pcm.silence(1_000, 16_000), 0, 0, 900)
+
+    with pytest.raises(ExceptionGroup) as failed:
+        async with asyncio.TaskGroup() as tasks:
+            hearing = ChunksUnderWay(ENGLISH, asr, Anywhere(), tasks)  # type: ignore[arg-type]
+            await hearing.begin_all(one())
+    assert failed.group_contains(EngineError, match="nothing came for 600 s")
+    assert loop.time() - began == pytest.approx(600)
