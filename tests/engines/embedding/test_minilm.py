@@ -116,17 +116,6 @@ async def test_a_batch_gives_in_order_what_each_gives_alone():
 
 
 @pytest.mark.engine
-async def test_requests_of_one_moment_share_their_batches():
-    async with opened() as embedder:
-        await embedder.warm_up()
-        asked = [embed(embedder, text, priority=Priority.BATCH) for text in TEXTS[:4]]
-        await asyncio.gather(*asked)
-        tally = embedder.load().batches
-    batches = sum(sum(spread.counts) for spread in tally.rows.values())
-    assert batches < 4, "four requests, fewer batches"
-
-
-@pytest.mark.engine
 async def test_a_look_up_does_not_wait_for_a_batch(monkeypatch):
     async with opened() as embedder:
         await embedder.warm_up()

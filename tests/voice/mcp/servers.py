@@ -11,6 +11,7 @@ from typing import Any
 import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import ToolAnnotations
+from sse_starlette.sse import AppStatus
 
 
 @dataclass
@@ -62,7 +63,10 @@ def _tools_of(told: ToolServer) -> MCPServer:
 
 @asynccontextmanager
 async def tool_server(**options: bool) -> AsyncIterator[ToolServer]:
-    """One that serves as long as the context lasts."""
+    """One that serves as long as the context lasts: also where some other server of this process
+    has been told to stop, which its streams take for their own end otherwise."""
+    AppStatus.disable_automatic_graceful_drain()
+    AppStatus.should_exit = False
     told = ToolServer()
     thread = threading.Thread(target=asyncio.run, args=(_serve(told, options),))
     thread.start()
