@@ -11,6 +11,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -64,16 +65,11 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def _complete_serve(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--config", type=Path, metavar="FILE", help="a TOML file")
+    from voice.config_options import add_config_options
+
+    add_config_options(parser)
     parser.add_argument("--host", help="the address to listen at (127.0.0.1)")
     parser.add_argument("--port", type=int, help="the port to listen at (8080); 0 for any")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="SECTION.KEY=VALUE",
-        help="one setting, over the file and the environment; may be repeated",
-    )
     parser.add_argument(
         "--scripted", action="store_true", help="null engines in place of models, for load tests"
     )
@@ -140,67 +136,15 @@ def _complete_models(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=models_cli.run)
 
 
-def _complete_build(parser: argparse.ArgumentParser) -> None:
-    from voice import build_cli
+def _complete_by(name: str) -> Callable[[argparse.ArgumentParser], None]:
+    """By ``add_arguments`` and ``run`` of the module of this name."""
 
-    build_cli.add_arguments(parser)
-    parser.set_defaults(run=build_cli.run)
+    def complete(parser: argparse.ArgumentParser) -> None:
+        module = import_module(f"voice.{name}")
+        module.add_arguments(parser)
+        parser.set_defaults(run=module.run)
 
-
-def _complete_doctor(parser: argparse.ArgumentParser) -> None:
-    from voice import doctor_cli
-
-    doctor_cli.add_arguments(parser)
-    parser.set_defaults(run=doctor_cli.run)
-
-
-def _complete_engine(parser: argparse.ArgumentParser) -> None:
-    from voice import engine_cli
-
-    engine_cli.add_arguments(parser)
-    parser.set_defaults(run=engine_cli.run)
-
-
-def _complete_transcribe(parser: argparse.ArgumentParser) -> None:
-    from voice import transcribe_cli
-
-    transcribe_cli.add_arguments(parser)
-    parser.set_defaults(run=transcribe_cli.run)
-
-
-def _complete_index(parser: argparse.ArgumentParser) -> None:
-    from voice import index_cli
-
-    index_cli.add_arguments(parser)
-    parser.set_defaults(run=index_cli.run)
-
-
-def _complete_replay(parser: argparse.ArgumentParser) -> None:
-    from voice import replay_cli
-
-    replay_cli.add_arguments(parser)
-    parser.set_defaults(run=replay_cli.run)
-
-
-def _complete_load(parser: argparse.ArgumentParser) -> None:
-    from voice import load_cli
-
-    load_cli.add_arguments(parser)
-    parser.set_defaults(run=load_cli.run)
-
-
-def _complete_capacity(parser: argparse.ArgumentParser) -> None:
-    from voice import capacity_cli
-
-    capacity_cli.add_arguments(parser)
-    parser.set_defaults(run=capacity_cli.run)
-
-
-def _complete_say(parser: argparse.ArgumentParser) -> None:
-    from voice import say_cli
-
-    say_cli.add_arguments(parser)
-    parser.set_defaults(run=say_cli.run)
+    return complete
 
 
 def _models_dir() -> Path | None:
@@ -218,16 +162,16 @@ def _tell(line: str) -> None:
 _COMMANDS: Final[dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]]] = {
     "serve": ("take calls", _complete_serve),
     "talk": ("call a server with recordings", _complete_talk),
-    "transcribe": ("write down what is said in recordings", _complete_transcribe),
-    "say": ("read a text or a book aloud, to a file", _complete_say),
-    "index": ("make a folder of documents known to calls", _complete_index),
-    "replay": ("show, draw or check the journal of a call", _complete_replay),
-    "load": ("call a server with many callers at once, and measure it", _complete_load),
-    "capacity": ("find how many callers a server holds", _complete_capacity),
+    "transcribe": ("write down what is said in recordings", _complete_by("transcribe_cli")),
+    "say": ("read a text or a book aloud, to a file", _complete_by("say_cli")),
+    "index": ("make a folder of documents known to calls", _complete_by("index_cli")),
+    "replay": ("show, draw or check the journal of a call", _complete_by("replay_cli")),
+    "load": ("call a server with many callers at once, and measure it", _complete_by("load_cli")),
+    "capacity": ("find how many callers a server holds", _complete_by("capacity_cli")),
     "models": ("fetch and check models", _complete_models),
-    "build": ("make a checkpoint ready for a GPU", _complete_build),
-    "engine": ("run one engine for several servers", _complete_engine),
-    "doctor": ("what is here, and what the configuration lacks", _complete_doctor),
+    "build": ("make a checkpoint ready for a GPU", _complete_by("build_cli")),
+    "engine": ("run one engine for several servers", _complete_by("engine_cli")),
+    "doctor": ("what is here, and what the configuration lacks", _complete_by("doctor_cli")),
 }
 
 if __name__ == "__main__":

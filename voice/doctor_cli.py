@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -22,6 +21,7 @@ from engines.placement import Gpu, Inventory, Plan, Seat, Slice, inventory
 from engines.remote.endpoints import is_endpoint
 from voice.app import check_engines
 from voice.config import Config, ConfigError, load
+from voice.config_options import add_config_options
 from voice.doctor import Engine, Report, examine
 from voice.doctor_phones import Phones
 from voice.packages import Package
@@ -38,14 +38,7 @@ _STATES: Final = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``voice doctor``: those of ``voice serve`` that choose what is needed."""
-    parser.add_argument("--config", type=Path, metavar="FILE", help="a TOML file")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="SECTION.KEY=VALUE",
-        help="one setting, over the file and the environment; may be repeated",
-    )
+    add_config_options(parser)
     parser.add_argument("--json", action="store_true", help="print all of it for programs")
 
 

@@ -11,7 +11,6 @@ import asyncio
 import logging
 import os
 import sys
-from pathlib import Path
 from typing import cast
 
 import uvloop
@@ -24,6 +23,7 @@ from engines.remote.reports import Progress, Ready, Report
 from engines.remote.spec import EngineSpec, Kind, Place, ProcessSpec
 from voice.app import engine_path
 from voice.config import ENGINES, ConfigError, load
+from voice.config_options import add_config_options
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,14 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--place", help="where it runs: a MIG profile, a UUID, gpu0 or cpu; as it is, otherwise"
     )
-    parser.add_argument("--config", type=Path, metavar="FILE", help="a TOML file")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="SECTION.KEY=VALUE",
-        help="one setting, over the file and the environment; may be repeated",
-    )
+    add_config_options(parser)
 
 
 def run(parsed: argparse.Namespace) -> int:

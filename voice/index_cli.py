@@ -19,6 +19,7 @@ from pipelines.memory.documents import SUFFIXES, DocumentError
 from pipelines.memory.indexing import Outcome, bring_up_to_date
 from voice.app import open_embedding
 from voice.config import Config, load
+from voice.config_options import add_config_options
 
 SUFFIX: Final = ".index"
 STOPPED: Final = 130
@@ -44,9 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     out = "the index (the folder's name with .index, here)"
     add("-o", "--output", type=Path, metavar="FILE", help=out)
     add("--quiet", action="store_true", help="tell of failures only")
-    add("--config", type=Path, metavar="FILE", help="a TOML file, as for `voice serve`")
-    setting = "one setting, over the file and the environment; may be repeated"
-    add("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help=setting)
+    add_config_options(parser)
 
 
 def run(parsed: argparse.Namespace, console: Console | None = None) -> int:

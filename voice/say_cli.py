@@ -16,7 +16,6 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
-from pathlib import Path
 from typing import Final
 
 import uvloop
@@ -28,6 +27,7 @@ from pipelines.narration.chapters import Chapter, chapters
 from pipelines.narration.pieces import Narration, pieces, size_of
 from voice.app import open_speaking
 from voice.config import Config, load
+from voice.config_options import add_config_options
 from voice.saying.output import Target, target
 from voice.saying.partial import Partial
 from voice.saying.progress import Pace, Shown, clock_time, rate
@@ -75,14 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TAG",
         help="how numbers and the like are read: en-GB (agent.language)",
     )
-    add("--config", type=Path, metavar="FILE", help="a TOML file, as for voice serve")
-    add(
-        "--set",
-        action="append",
-        default=[],
-        metavar="SECTION.KEY=VALUE",
-        help="one setting, over the file and the environment; may be repeated",
-    )
+    add_config_options(parser)
 
 
 def run(parsed: argparse.Namespace) -> int:

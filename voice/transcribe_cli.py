@@ -25,6 +25,7 @@ from engines.ports import EngineError
 from pipelines.diarization import Speakers
 from voice.app import check_engines, make_diarizer, open_hearing
 from voice.config import Config, EngineConfig, load
+from voice.config_options import add_config_options
 from voice.transcribing.batch import Batch
 from voice.transcribing.formats import SUFFIXES
 from voice.transcribing.one_file import Asked, Task
@@ -72,9 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     engines = parser.add_argument_group("what hears")
     add = engines.add_argument
     add("--asr", metavar="ENGINE", help="the recogniser, over the configuration's: whisper, …")
-    add("--config", type=Path, metavar="FILE", help="a TOML file, as for `voice serve`")
-    setting = "one setting, over the file and the environment; may be repeated"
-    add("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help=setting)
+    add_config_options(parser)
     parser.set_defaults(misused=parser.error)
 
 
