@@ -6,20 +6,18 @@ import argparse
 import asyncio
 import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn
 
 from pipelines.memory.documents import SUFFIXES, DocumentError
 from pipelines.memory.indexing import Outcome, bring_up_to_date
 from voice.app import open_embedding
 from voice.config import Config, load
 from voice.config_options import add_config_options
+from voice.progress import Bar, clock
 
 SUFFIX: Final = ".index"
 STOPPED: Final = 130
@@ -74,7 +72,7 @@ async def _index(
 ) -> Outcome:
     shown = Shown(console, draws=not quiet and console.is_terminal, tells=not quiet)
     async with open_embedding(config) as embedder:
-        with shown.drawn():
+        with shown.bar.drawn():
             return await bring_up_to_date(folder, path, embedder, shown)
 
 
@@ -83,28 +81,18 @@ class Shown:
 
     def __init__(self, console: Console, *, draws: bool, tells: bool) -> None:
         self._console = console
-        self._draws, self._tells = draws, tells
+        self.bar = Bar(console, draws=draws)
+        self.bar.title("reading")
+        self._tells = tells
         self._size = self._done = self._passages = 0
         self._began = self._told_at = time.monotonic()
-        columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[pace]}")
-        self._bar = Progress(*columns, console=console, transient=True)
-        self._task = self._bar.add_task("reading", total=1.0, pace="")
-
-    @contextmanager
-    def drawn(self) -> Iterator[None]:
-        """The bar is there for as long as the context lasts, where there is one."""
-        if not self._draws:
-            yield
-            return
-        with self._bar:
-            yield
 
     def begin(self, documents: int, size: int) -> None:
         """See ``pipelines.memory.indexing``."""
         self._size = size
         self._began = self._told_at = time.monotonic()
         named = f"{documents} document{'' if documents == 1 else 's'}"
-        self._bar.update(self._task, description=named, total=max(1, size))
+        self.bar.title(named)
 
     def advance(self, size: int, passages: int) -> None:
         """See ``pipelines.memory.indexing``."""
@@ -112,21 +100,24 @@ class Shown:
         self._passages += passages
         now = time.monotonic()
         told = self.words(now)
-        self._bar.update(self._task, completed=self._done, pace=told)
-        if self._tells and not self._draws and now - self._told_at >= _EVERY_S:
+        self.bar.show(self._share, told)
+        if self._tells and not self.bar.draws and now - self._told_at >= _EVERY_S:
             self._told_at = now
             self._console.print(told, markup=False)
 
+    @property
+    def _share(self) -> float:
+        return self._done / self._size if self._size else 1.0
+
     def words(self, now: float) -> str:
         """``20 %, 1200 passages, 110 a second, 1:05 left``."""
-        share = self._done / self._size if self._size else 1.0
+        share = self._share
         told = [f"{100 * share:.0f} %", f"{self._passages} passages"]
         took_s = now - self._began
         if took_s > 0 and self._passages:
             told.append(f"{self._passages / took_s:.0f} a second")
         if took_s > 0 and 0 < share < 1:
-            minutes, seconds = divmod(round(took_s * (1 - share) / share), 60)
-            told.append(f"{minutes}:{seconds:02} left")
+            told.append(f"{clock(took_s * (1 - share) / share)} left")
         return ", ".join(told)
 
 

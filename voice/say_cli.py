@@ -28,9 +28,10 @@ from pipelines.narration.pieces import Narration, pieces, size_of
 from voice.app import open_speaking
 from voice.config import Config, load
 from voice.config_options import add_config_options
+from voice.progress import clock
 from voice.saying.output import Target, target
 from voice.saying.partial import Partial
-from voice.saying.progress import Pace, Shown, clock_time, rate
+from voice.saying.progress import Pace, Shown
 from voice.saying.run import FileRun, Told, to_stdout
 from voice.saying.text import SayError, text_of
 
@@ -147,7 +148,7 @@ def _spoken(text: str, narration: Narration) -> list[Chapter]:
 def _stream(wanted: _Wanted, console: Console) -> int:
     async def say(tts: Tts) -> Told:
         shown = Shown(console, Pace(size_of(wanted.spoken)))
-        with shown.drawn():
+        with shown.bar.drawn():
             told = await to_stdout(wanted.spoken, wanted.narration, tts, wanted.where.form, shown)
         _conclude(shown, told, "standard output")
         return told
@@ -166,7 +167,7 @@ def _write(wanted: _Wanted, partial: Partial, console: Console) -> int:
         finished = [output.chapters for output in outputs[: partial.state.outputs]]
         before = sum(map(size_of, finished)) + partial.state.done
         shown = Shown(console, Pace(size_of(wanted.spoken), before))
-        with shown.drawn():
+        with shown.bar.drawn():
             told = await FileRun(wanted.narration, wanted.where.form, partial, shown).say(
                 outputs, tts
             )
@@ -255,8 +256,8 @@ def _conclude(shown: Shown, told: Told, name: str) -> None:
     if not told.files:
         return
     files = f"{told.files} files in {name}" if told.files > 1 else name
-    took = f"{clock_time(pace.sound_ms / 1000)} of speech in {pace.took_s:.1f} s"
-    shown.tell(f"{files}: {took}" + (f", {rate(pace.factor)}" if pace.factor else ""))
+    took = f"{clock(pace.sound_ms / 1000)} of speech in {pace.took_s:.1f} s"
+    shown.tell(f"{files}: {took}" + (f", {pace.rate}" if pace.factor else ""))
     if told.marks:
         shown.tell(f"{told.marks}: where its chapters begin, for ffmpeg -i ... -map_metadata 1")
     if told.silent:

@@ -93,7 +93,7 @@ def test_a_line_is_told_now_and_then_where_nothing_is_drawn(
     out, now = io.StringIO(), 0.0
     monkeypatch.setattr(index_cli.time, "monotonic", lambda: now)
     shown = Shown(Console(file=out), draws=False, tells=True)
-    with shown.drawn():
+    with shown.bar.drawn():
         shown.begin(2, 100)
         for _ in range(5):
             now += 4.0
@@ -104,7 +104,7 @@ def test_a_line_is_told_now_and_then_where_nothing_is_drawn(
 def test_a_bar_is_drawn_on_a_terminal() -> None:
     out = io.StringIO()
     shown = Shown(Console(file=out, force_terminal=True, width=100), draws=True, tells=True)
-    with shown.drawn():
+    with shown.bar.drawn():
         shown.begin(1, 100)
         shown.advance(100, 7)
     assert "1 document" in out.getvalue()

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn
+
+from voice.progress import Bar, clock, pace
 
 Clock: TypeAlias = Callable[[], float]
 """Seconds since some time."""
 
 _EVERY_S: Final = 10.0
 _TITLE: Final = 32
+_LEAST: Final = 1e-6
 
 
 class Pace:
@@ -46,32 +46,24 @@ class Pace:
         return 1000.0 * self.took_s / self.sound_ms if self.sound_ms else None
 
     @property
+    def rate(self) -> str:
+        """The same as people write it."""
+        assert self.factor is not None, "there is speech"
+        return pace(1 / max(self.factor, _LEAST))
+
+    @property
     def left_s(self) -> float | None:
         """How long it will go on, if it goes on as it did."""
         fresh = self.done - self._before
         return self.took_s * max(0, self._size - self.done) / fresh if fresh > 0 else None
 
     def __str__(self) -> str:
-        words = [f"{100 * self.share:3.0f} %", f"{clock_time(self.sound_ms / 1000)} of speech"]
+        words = [f"{100 * self.share:3.0f} %", f"{clock(self.sound_ms / 1000)} of speech"]
         if self.factor is not None:
-            words.append(rate(self.factor))
+            words.append(self.rate)
         if self.left_s is not None:
-            words.append(f"{clock_time(self.left_s)} left")
+            words.append(f"{clock(self.left_s)} left")
         return ", ".join(words)
-
-
-def clock_time(seconds: float) -> str:
-    """As 7:05, or 1:07:05."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
-def rate(factor: float) -> str:
-    """As multiples of real time, and as people measure voices."""
-    times = 1 / max(factor, 1e-6)
-    digits = 0 if times >= 10 else 1
-    return f"{times:.{digits}f}x (RTF {factor:.{3 if digits == 0 else 2}f})"
 
 
 class Shown:
@@ -79,35 +71,24 @@ class Shown:
 
     def __init__(self, console: Console, pace: Pace, clock: Clock = time.monotonic) -> None:
         self.pace = pace
+        self.bar = Bar(console, draws=console.is_terminal and not console.is_dumb_terminal)
+        self.bar.show(pace.share, str(pace))
         self._console = console
         self._clock = clock
         self._told_at = clock()
         self._title = ""
-        columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[pace]}")
-        self._bar = Progress(*columns, console=console, transient=True)
-        self._task = self._bar.add_task("", total=1.0, pace=str(pace))
-        self._draws = console.is_terminal and not console.is_dumb_terminal
-
-    @contextmanager
-    def drawn(self) -> Iterator[None]:
-        """The bar is there for as long as the context lasts, where the console has one."""
-        if not self._draws:
-            yield
-            return
-        with self._bar:
-            yield
 
     def begin(self, title: str) -> None:
         """What is said from now on is called so."""
         self._title = title
-        self._bar.update(self._task, description=escape(title[:_TITLE]))
+        self.bar.title(title[:_TITLE])
 
     def advance(self, done: int, sound_ms: float) -> None:
         """So many characters are said by now, by so much more sound."""
         self.pace.done = done
         self.pace.sound_ms += sound_ms
-        if self._draws:
-            self._bar.update(self._task, completed=self.pace.share, pace=str(self.pace))
+        if self.bar.draws:
+            self.bar.show(self.pace.share, str(self.pace))
         elif self._clock() - self._told_at >= _EVERY_S:
             self._told_at = self._clock()
             self.tell(f"{self._title}: {self.pace}" if self._title else str(self.pace))

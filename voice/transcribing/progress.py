@@ -14,6 +14,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Column
 
+from voice.progress import clock, pace
+
 _LINE_EVERY_S: Final = 5.0
 _BARS_EVERY_S: Final = 0.1
 _LONGEST_NAME: Final = 40
@@ -49,21 +51,9 @@ class Course:
         return f"{told}, {pace(rate)}{rest}"
 
 
-def clock(seconds: float) -> str:
-    """``1:02:03``, ``2:03``."""
-    minutes, rest = divmod(round(max(seconds, 0)), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
 def lasting(seconds: float) -> str:
     """``4.2 s``, ``2:03``."""
     return f"{seconds:.1f} s" if seconds < 59.5 else clock(seconds)
-
-
-def pace(rate: float) -> str:
-    """As multiples of real time, and as people measure recognisers."""
-    return f"{rate:.{0 if rate >= 10 else 1}f}x (RTF {1 / rate:.{3 if rate >= 10 else 2}f})"
 
 
 class Show(Protocol):

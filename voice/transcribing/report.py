@@ -14,8 +14,9 @@ from typing import Final
 
 from rich.console import Console
 
+from voice.progress import clock, pace
 from voice.transcribing.one_file import Outcome, Task
-from voice.transcribing.progress import clock, lasting, pace
+from voice.transcribing.progress import lasting
 from voice.transcribing.sources import Found
 from voice.transcribing.unfinished import clear
 

@@ -4,7 +4,7 @@ import io
 
 from rich.console import Console
 
-from voice.saying.progress import Pace, Shown, clock_time, rate
+from voice.saying.progress import Pace, Shown
 
 
 class Watch:
@@ -26,18 +26,10 @@ def test_a_pace_is_of_what_this_run_has_done() -> None:
     assert str(pace) == " 60 %, 3:20 of speech, 20x (RTF 0.050), 0:10 left"
 
 
-def test_times_and_rates_as_people_write_them() -> None:
-    assert [clock_time(seconds) for seconds in (0, 59.6, 3_599, 3_661)] == [
-        *("0:00", "1:00", "59:59"),
-        "1:01:01",
-    ]
-    assert (rate(0.5), rate(0.031)) == ("2.0x (RTF 0.50)", "32x (RTF 0.031)")
-
-
 def test_lines_now_and_then_where_there_is_no_terminal() -> None:
     watch, out = Watch(), io.StringIO()
     shown = Shown(Console(file=out, width=20), Pace(100, clock=watch), watch)
-    with shown.drawn():
+    with shown.bar.drawn():
         shown.begin("One [b]")
         for done in range(0, 100, 10):
             watch.now += 4
@@ -51,7 +43,7 @@ def test_a_bar_on_a_terminal_which_goes() -> None:
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=100)
     shown = Shown(console, Pace(100))
-    with shown.drawn():
+    with shown.bar.drawn():
         shown.begin("One [b]")
         shown.advance(50, 1_000)
         shown.tell("a line that stays")

@@ -6,15 +6,14 @@ from itertools import count
 import pytest
 from rich.console import Console
 
+from voice.progress import clock, pace
 from voice.transcribing.progress import (
     Bars,
     Course,
     Lines,
     Run,
     Silent,
-    clock,
     lasting,
-    pace,
     shown,
 )
 
