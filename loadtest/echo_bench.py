@@ -32,7 +32,7 @@ from engines.tts import hibari
 from engines.vad import silero
 from loadtest.speech import RATE, from_first_sound, recordings, speech_level
 from pipelines.conversation.echo import EchoGuard
-from pipelines.conversation.sample_clock import WINDOW_MS
+from pipelines.conversation.endpoint import WINDOW_MS
 from voice.wire import g711
 
 Signal = NDArray[np.floating]

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final, TypeVar
 
 import numpy as np
 
@@ -22,9 +22,12 @@ from engines.audio import Pcm, Samples
 from engines.diarization.turns import Diarization, DiarizationRequest, Diarizer, Pausable
 from engines.diarization.turns import SpeakerTurn as SpeakerTurn
 from engines.ports import EngineError
+from pipelines.failures import cause_of
 from pipelines.speakers import by_speaker as by_speaker
 from pipelines.speakers import named
 from pipelines.speakers import speakers_of as speakers_of
+
+T = TypeVar("T")
 
 RATE: Final = 16_000
 _BLOCK: Final = 4 * RATE
@@ -72,6 +75,21 @@ async def told_apart(
     async with _giving_way(diarizer, may_run):
         found = await _ask(diarizer, request)
     return named(found.exclusive if wanted.exclusive else found.turns)
+
+
+async def heard_and_told_apart(
+    blocks: AsyncIterator[Samples],
+    hear: Callable[[AsyncIterator[Samples]], Coroutine[Any, Any, T]],
+    tell_apart: Callable[[Pcm], Coroutine[Any, Any, tuple[SpeakerTurn, ...]]],
+) -> tuple[T, tuple[SpeakerTurn, ...]]:
+    """Both at once, of what is decoded once. Raises what goes wrong first."""
+    try:
+        async with gathered(blocks) as pcm, asyncio.TaskGroup() as tasks:
+            turns = tasks.create_task(tell_apart(pcm))
+            heard = tasks.create_task(hear(blocks_of(pcm)))
+    except ExceptionGroup as group:
+        raise cause_of(group) from group
+    return heard.result(), turns.result()
 
 
 @asynccontextmanager

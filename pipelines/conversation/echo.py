@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engines.audio import Pcm, Samples
+from pipelines.conversation.endpoint import WINDOW_MS
 from pipelines.conversation.played import (
     BANDS,
     BINS,
@@ -40,7 +41,7 @@ from pipelines.conversation.played import (
     powers,
     spectra_of,
 )
-from pipelines.conversation.sample_clock import WINDOW_MS, SampleClock
+from pipelines.conversation.sample_clock import SampleClock
 
 Hops: TypeAlias = NDArray[np.intp]
 

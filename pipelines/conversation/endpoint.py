@@ -174,8 +174,7 @@ class Endpointer:
         if is_echo:
             probability = 0.0
             self._echoes.append(self.position)
-        begun = 0 < self.run_ms <= ECHO_ONSET_MS
-        self.was_echo = is_echo and begun and self._echoes_of_late
+        self.was_echo = is_echo and self._echoes_of_late and 0 < self.run_ms <= ECHO_ONSET_MS
         self._loudest_db = max(self._loudest_db, level_db)
         if level_db > self._loudest_db - SOUND_DB:
             self._sound_at = self.position

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-WINDOW_MS: Final = 32
+from pipelines.conversation.endpoint import WINDOW_MS
 
 _LOST_MS: Final = 150.0
 _BURST: Final = 3

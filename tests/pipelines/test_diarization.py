@@ -11,7 +11,14 @@ from engines.audio import Pcm
 from engines.diarization.turns import Diarization, DiarizationRequest, SpeakerTurn
 from engines.ports import EngineError
 from pipelines import diarization
-from pipelines.diarization import Speakers, blocks_of, diarize, gathered, told_apart
+from pipelines.diarization import (
+    Speakers,
+    blocks_of,
+    diarize,
+    gathered,
+    heard_and_told_apart,
+    told_apart,
+)
 
 TURNS = (SpeakerTurn("b", 0, 900), SpeakerTurn("a", 500, 2000))
 EXCLUSIVE = (SpeakerTurn("b", 0, 500), SpeakerTurn("a", 500, 2000))
@@ -131,6 +138,34 @@ async def test_what_blocks_raise_is_raised():
 
     with pytest.raises(LookupError, match="damaged"):
         await diarize(broken(), Teller())
+
+
+async def test_it_is_heard_and_told_apart_at_once():
+    teller = Teller()
+    teller.go_on.clear()
+
+    async def hear(sound: AsyncIterator[np.ndarray]) -> int:
+        heard = sum([len(block) async for block in sound])
+        teller.go_on.set()  # so neither waits for the other
+        return heard
+
+    async def tell_apart(pcm: Pcm) -> tuple[SpeakerTurn, ...]:
+        return await told_apart(pcm, teller)
+
+    heard, turns = await heard_and_told_apart(blocks(5, 3), hear, tell_apart)
+    assert (heard, len(turns)) == (8, 2)
+
+
+async def test_what_goes_wrong_first_is_raised_by_itself():
+    async def hear(_sound: AsyncIterator[np.ndarray]) -> int:
+        raise EngineError("asr", "failed", "no ears")
+
+    async def tell_apart(_pcm: Pcm) -> tuple[SpeakerTurn, ...]:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    with pytest.raises(EngineError, match="no ears"):
+        await heard_and_told_apart(blocks(5), hear, tell_apart)
 
 
 # --- giving way -----------------------------------------------------------------------------

@@ -8,12 +8,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
 from typing import Final, TypeAlias
 
 from engines.audio import Samples
 from engines.diarization.turns import SpeakerTurn
 from engines.ports import EngineError
-from pipelines.diarization import Speakers, blocks_of, gathered, told_apart
+from pipelines.diarization import Speakers, heard_and_told_apart, told_apart
 from pipelines.media.threads import decoded
 from pipelines.transcription.captions import Utterance
 from pipelines.transcription.chunks import ChunkSettings
@@ -94,15 +95,15 @@ class TranscriptionDoor:
         if house.diarizer is None:
             told = "this server tells no speakers apart: diarization.engine is none"
             raise EngineError("diarization", "unavailable", told)
-        speakers = Speakers(asked.speakers)
-        async with gathered(blocks) as pcm, asyncio.TaskGroup() as tasks:
-            apart = told_apart(
-                pcm, house.diarizer, speakers, may_run=house.files_may_run, call=job.call
-            )
-            turns = tasks.create_task(apart)
-            heard = transcribe(blocks_of(pcm), wanted, vad, asr, job.place, put)
-            lasts = tasks.create_task(heard)
-        return lasts.result(), turns.result()
+        tell_apart = partial(
+            told_apart,
+            diarizer=house.diarizer,
+            wanted=Speakers(asked.speakers),
+            may_run=house.files_may_run,
+            call=job.call,
+        )
+        hear = partial(transcribe, wanted=wanted, vad=vad, asr=asr, place=job.place, put=put)
+        return await heard_and_told_apart(blocks, hear, tell_apart)
 
 
 def _wanted(job: Job, asked: TranscriptionForm, house: House) -> Wanted:

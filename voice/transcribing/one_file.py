@@ -13,8 +13,8 @@ from typing import BinaryIO
 
 from engines.audio import Samples
 from engines.diarization.turns import Diarizer
-from engines.ports import Asr, EngineError, Vad
-from pipelines.diarization import Speakers, SpeakerTurn, blocks_of, gathered, told_apart
+from engines.ports import Asr, Vad
+from pipelines.diarization import Speakers, SpeakerTurn, heard_and_told_apart, told_apart
 from pipelines.media.reading import MediaError
 from pipelines.media.threads import decoded
 from pipelines.places import Place
@@ -135,13 +135,9 @@ class _Hearing:
         diarizer, speakers = self._means.diarizer, self._asked.speakers
         if diarizer is None or speakers is None:
             return await self._transcribe(blocks), ()
-        try:
-            async with gathered(blocks) as pcm, asyncio.TaskGroup() as tasks:
-                turns = tasks.create_task(told_apart(pcm, diarizer, speakers))
-                lasts_ms = tasks.create_task(self._transcribe(blocks_of(pcm)))
-        except* (EngineError, MediaError, OSError) as group:
-            raise group.exceptions[0] from group
-        return lasts_ms.result(), turns.result()
+        return await heard_and_told_apart(
+            blocks, self._transcribe, lambda pcm: told_apart(pcm, diarizer, speakers)
+        )
 
     async def _transcribe(self, blocks: AsyncIterator[Samples]) -> int:
         means, asked = self._means, self._asked

@@ -15,7 +15,7 @@ from engines.models import ModelStore
 from loadtest import echo_bench
 from loadtest.speech import recordings
 from pipelines.conversation.echo import EchoGuard
-from pipelines.conversation.sample_clock import WINDOW_MS
+from pipelines.conversation.endpoint import WINDOW_MS
 
 RATE = 16_000
 WINDOW = 512

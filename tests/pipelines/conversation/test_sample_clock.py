@@ -2,7 +2,8 @@
 
 import pytest
 
-from pipelines.conversation.sample_clock import WINDOW_MS, SampleClock
+from pipelines.conversation.endpoint import WINDOW_MS
+from pipelines.conversation.sample_clock import SampleClock
 
 START_MS = 10_000.0
 
