@@ -42,7 +42,7 @@ from engines.models import ModelStore
 from engines.ports import EmbeddingRequest, FloatArray, Llm, Priority
 from engines.scripted import LlmOptions, ScriptedLlm
 from loadtest.memory_calls import first_audio_ms
-from pipelines.memory.indexing import embed
+from pipelines.memory.embedding import embed
 from pipelines.memory.lookup import Documents
 from pipelines.memory.passages import Passage
 from pipelines.memory.settings import MemorySettings

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import engines
 from engines.models import ModelStore
@@ -20,7 +20,6 @@ from engines.ports import Asr, Embedder, EndOfTurn, EngineError, Tts, Vad
 from engines.remote.spec import EngineSpec, Kind, Place
 from engines.vad.ears import Ears
 from pipelines.conversation.ports import Engines
-from pipelines.memory.lookup import Documents
 from voice.config import (
     ENGINES,
     NO_ENGINE,
@@ -36,6 +35,9 @@ from voice.late_diarizer import LateDiarizer
 from voice.metering import Meter, metered
 from voice.metrics import Metrics
 from voice.packages import TRACES, faults, needs_of, packages
+
+if TYPE_CHECKING:
+    from pipelines.memory.lookup import Documents
 
 logger = logging.getLogger(__name__)
 
@@ -169,7 +171,7 @@ async def warm_up(house: House, told: Callable[[str], None]) -> None:
         name, took_s = getattr(house.config, kind).engine, loop.time() - began
         house.metrics.model_load.labels(kind).set(took_s)
         told(f"{kind}  {name}  warm in {took_s:.1f} s")
-    if isinstance(documents := house.engines.knowledge, Documents):
+    if (documents := house.engines.knowledge) is not None:
         began = loop.time()
         await documents.warm_up()
         told(f"memory  {house.config.memory.index}  warm in {loop.time() - began:.1f} s")
@@ -243,6 +245,8 @@ def _documents(config: Config, embedder: Embedder | None) -> Documents | None:
     """What calls may look up. ``Config.check`` has seen to it that there is an embedder."""
     if config.memory.index is None or embedder is None:
         return None
+    from pipelines.memory.lookup import Documents  # with a database, which few servers need
+
     return Documents(config.memory, Path(config.memory.index).expanduser(), embedder)
 
 

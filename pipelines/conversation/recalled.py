@@ -41,6 +41,10 @@ class Knowledge(Protocol):
 
     settings: MemorySettings
 
+    async def warm_up(self) -> None:
+        """Be ready for the first caller. Raises EngineError."""
+        ...
+
     async def find(self, words: str, call: str, priority: Priority) -> tuple[Found, ...]:
         """What is like ``words``, the best first. Raises EngineError."""
         ...

@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
-from engines.ports import Embedder, EmbeddingRequest, Embeddings, EngineError, Priority
+from engines.ports import Embedder, EmbeddingRequest, Embeddings, Priority
 from pipelines.media.threads import OneThread, one_thread
 from pipelines.memory.documents import SUFFIXES, DocumentError, parts_of, read
+from pipelines.memory.embedding import embed
 from pipelines.memory.folders import Document, Folder, look_into
 from pipelines.memory.passages import Passage, passages
-from pipelines.memory.store import NAME
 from pipelines.memory.writing import State, Writing
 
 _TEXTS: Final = 64
@@ -100,14 +100,6 @@ async def bring_up_to_date(
             await thread.run(writing.put_in_place)
     outcome.seconds = time.monotonic() - began
     return outcome
-
-
-async def embed(embedder: Embedder, request: EmbeddingRequest) -> Embeddings:
-    """The one Embeddings of a request. Raises EngineError."""
-    async with embedder.open(request) as stream:
-        async for embeddings in stream:
-            return embeddings
-    raise EngineError(NAME, "bad_response", "the embedder gave nothing")
 
 
 async def _model_of(embedder: Embedder) -> Embeddings:

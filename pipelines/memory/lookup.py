@@ -11,9 +11,9 @@ from pathlib import Path
 
 from engines.ports import Embedder, EmbeddingRequest, Embeddings, EngineError, FloatArray, Priority
 from engines.workers import Workers
-from pipelines.memory.indexing import embed
-from pipelines.memory.settings import MemorySettings
-from pipelines.memory.store import NAME, Found, Index, identity_of
+from pipelines.memory.embedding import embed
+from pipelines.memory.settings import NAME, MemorySettings
+from pipelines.memory.store import Found, Index, identity_of
 
 logger = logging.getLogger(__name__)
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import Meta
+
+NAME: Final = "memory"
+"""Of the section, and of whatever tells of an error."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,8 @@ import numpy as np
 import sqlite_vec
 
 from engines.ports import EngineError, FloatArray
+from pipelines.memory.settings import NAME
 
-NAME: Final = "memory"
 FORMAT: Final = 1
 """Of the tables."""
 

@@ -15,7 +15,8 @@ import apsw
 
 from engines.ports import EngineError, FloatArray
 from pipelines.memory.passages import VERSION, Passage
-from pipelines.memory.store import COUNTS, FORMAT, NAME, connect, failures, read_about, rows
+from pipelines.memory.settings import NAME
+from pipelines.memory.store import COUNTS, FORMAT, connect, failures, read_about, rows
 
 PART: Final = ".part"
 

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from engines.ports import Embedder, EmbeddingRequest, Embeddings, EngineError, Priority
-from pipelines.memory.indexing import embed
+from pipelines.memory.embedding import embed
 from pipelines.places import DisplacedError
 from voice.doors.companions import Companion, Job, Upload, while_there
 from voice.doors.uploads import read_body
