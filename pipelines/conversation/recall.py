@@ -64,9 +64,10 @@ class Recall:
 
     def question(self, chat: ChatRequest, language: str | None) -> str:
         """The caller's words that ``chat`` is to answer, where something is to be looked up."""
-        place = _place_of(chat.messages)
-        words = "" if place is None else chat.messages[place].content
-        return words if self._knowledge is not None and _asks(words, language) else ""
+        if self._knowledge is None or (place := _place_of(chat.messages)) is None:
+            return ""
+        words = chat.messages[place].content
+        return words if _asks(words, language) else ""
 
     async def inform(
         self, chat: ChatRequest, words: str, epoch: int, room: int
