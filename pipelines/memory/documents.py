@@ -9,22 +9,29 @@ from __future__ import annotations
 import codecs
 import csv
 import re
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from engines.extras import how_to_install
-from pipelines.memory.html import HtmlParts
+from pipelines.memory.html import html_parts
 from pipelines.memory.parts import Part
 
 MOST_BYTES: Final = 50_000_000
 """A longer file is no document for people."""
 
-_HEADING: Final = re.compile(r"\s{0,3}#{1,6}[ \t]+(.*?)[ \t#]*")
+_HEADING: Final = re.compile(r"\s{0,3}#{1,6}[ \t]+(.*)")
 _FENCE: Final = re.compile(r"\s*(```|~~~)")
-_CHARSET: Final = re.compile(rb"""<meta[^>]{0,200}charset=["']?([\w.:-]{1,40})""", re.IGNORECASE)
+_CHARSET: Final = re.compile(
+    rb"""<meta[^>]{0,200}charset=["']?(?!utf-16)([\w.:-]{1,40})""", re.IGNORECASE
+)
+"""It is found in single bytes, so UTF-16 is wrong of it, and UTF-8 meant (HTML, 13.2.3.2)."""
+
 _MOST_ROW: Final = 1_000_000
+_MOST_NAME: Final = 100
+"""Characters of a column's name, which each of its values has in front."""
 
 
 class DocumentError(Exception):
@@ -34,13 +41,15 @@ class DocumentError(Exception):
 def read(path: Path) -> bytes:
     """All of a file. Raises DocumentError."""
     try:
-        size = path.stat().st_size
-        if size > MOST_BYTES:
-            told = f"has {size >> 20} MiB, and {MOST_BYTES >> 20} are read at most: split it"
-            raise DocumentError(told)
-        return path.read_bytes()
+        if not stat.S_ISREG(path.stat().st_mode):  # who opens a pipe waits for it to be written
+            raise DocumentError("is no file, but a pipe or a device")
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
     except OSError as error:
         raise DocumentError(f"cannot be read: {error.strerror}") from error
+    if len(data) > MOST_BYTES:
+        raise DocumentError(f"has more than {MOST_BYTES >> 20} MiB: split it")
+    return data
 
 
 def parts_of(path: Path, data: bytes) -> list[Part]:
@@ -67,7 +76,7 @@ def _decoded(data: bytes, declared: str = "utf-8") -> str:
             encoding = marked
     try:
         text = data.decode(encoding)
-    except (UnicodeDecodeError, LookupError) as error:
+    except (UnicodeError, LookupError) as error:
         told = f"is no text in {encoding} ({error}): save it as UTF-8"
         raise DocumentError(told) from error
     if "\0" in text:
@@ -103,7 +112,7 @@ def _text(data: bytes, *, marked: bool = False) -> Iterator[Part]:
         heading = _HEADING.fullmatch(line) if marked and not fenced else None
         if heading:
             yield from paragraph.take()
-            paragraph.heading = heading[1].strip()
+            paragraph.heading = heading[1].rstrip(" \t#").strip()
         elif line.strip():
             paragraph.add(number, line.strip())
         else:
@@ -117,10 +126,7 @@ def _markdown(data: bytes) -> Iterator[Part]:
 
 def _html(data: bytes) -> Iterator[Part]:
     declared = _CHARSET.search(data[:4096])
-    parser = HtmlParts()
-    parser.feed(_decoded(data, declared[1].decode() if declared else "utf-8"))
-    parser.close()
-    yield from parser.finish()
+    yield from html_parts(_decoded(data, declared[1].decode() if declared else "utf-8"))
 
 
 def _csv(data: bytes) -> Iterator[Part]:
@@ -134,7 +140,7 @@ def _csv(data: bytes) -> Iterator[Part]:
         reader = csv.reader(text.splitlines(keepends=True), delimiter=delimiter)
         for row in reader:
             if not names:
-                names = row
+                names = [name[:_MOST_NAME] for name in row]
                 continue
             named = zip(names, row, strict=False)
             told = "; ".join(f"{name}: {value}" for name, value in named if value.strip())

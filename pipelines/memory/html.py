@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from typing import Final
 
@@ -18,8 +17,18 @@ _BLOCKS: Final = _HEADINGS | frozenset(_BLOCK_TAGS.split())
 _CELLS: Final = frozenset({"td", "th"})
 
 
-class HtmlParts(HTMLParser):
-    """Feed it a page, close it, and take its parts."""
+def html_parts(page: str) -> list[Part]:
+    """The parts of a page, in order. What is still open where the page ends, a tag or a comment, is
+    no text: browsers show none of it either."""
+    parser = _Parser()
+    # Sections such as <![if x]> are comments; html.parser before 3.11.14 fails at some of them. Nor
+    # is it to be closed: it then looks for the end of each open tag as far as the page goes.
+    parser.feed(page.replace("<![", "<! ") + "\n")
+    return parser.finish()
+
+
+class _Parser(HTMLParser):
+    """Feed it a page, and take its parts."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -29,10 +38,10 @@ class HtmlParts(HTMLParser):
         self._heading = ""
         self._unread = 0
 
-    def finish(self) -> Iterator[Part]:
+    def finish(self) -> list[Part]:
         """All of them, in order."""
         self._end_block()
-        yield from self._parts
+        return self._parts
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002
         if tag in _UNREAD:

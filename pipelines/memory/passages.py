@@ -20,6 +20,9 @@ MOST_WORDS: Final = 60
 _MOST_CHARACTERS: Final = 800
 """For what has no words."""
 
+_MOST_HEADING: Final = 200
+"""Characters: all passages below it begin with it."""
+
 _CJK: Final = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _WORD: Final = re.compile(rf"[{_CJK}]|(?:(?![{_CJK}])\w)+")
 _SENTENCE: Final = re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+|(?<=[。！？])")
@@ -35,7 +38,8 @@ class Passage:
 
 def passages(parts: Iterable[Part]) -> Iterator[Passage]:
     """Parts of one heading joined as long as they are short, and cut where they are not."""
-    for heading, under in groupby(parts, key=lambda part: part.heading):
+    for whole, under in groupby(parts, key=lambda part: part.heading):
+        heading = whole[:_MOST_HEADING].rstrip()
         for text, place in _joined(under):
             where = f"{heading}, {place}" if heading else place
             yield Passage(f"{heading}\n{text}" if heading else text, where)

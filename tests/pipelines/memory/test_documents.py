@@ -34,6 +34,19 @@ def test_markdown_has_headings_but_not_in_code() -> None:
     ]
 
 
+def test_a_heading_of_marks_alone_takes_no_longer_for_their_number() -> None:
+    marks = " # " * 20_000
+    assert parts("a.md", f"# Meals{marks}x\nAt seven.\n# Tea #{marks}\nAt five.") == [
+        Part("At seven.", "line 2", f"Meals{marks}x"),
+        Part("At five.", "line 4", "Tea"),
+    ]
+
+
+def test_a_column_of_a_long_name_does_not_repeat_all_of_it() -> None:
+    [part] = parts("a.csv", "x" * 10_000 + ",b\n1,2\n")
+    assert part.text == f"{'x' * 100}: 1; b: 2"
+
+
 def test_a_row_of_a_table_is_told_with_the_names_of_its_columns() -> None:
     text = 'room;price;view\n12;80;"the sea, mostly"\n\n13;;\n14;95;garden;more\n'
     assert parts("rooms.csv", text) == [
@@ -49,6 +62,8 @@ def test_texts_that_say_what_they_are_written_in_are_read() -> None:
     assert parts("a.txt", "café".encode("utf-16")) == [Part("café", "line 1")]
     page = '<html><head><meta charset="iso-8859-1"></head><p>café</p>'.encode("latin-1")
     assert [part.text for part in parts("a.html", page)] == ["café"]
+    page = '<meta charset="utf-16"><p>café</p>'.encode()
+    assert [part.text for part in parts("a.html", page)] == ["café"]
 
 
 @pytest.mark.parametrize(
@@ -57,6 +72,7 @@ def test_texts_that_say_what_they_are_written_in_are_read() -> None:
         ("a.txt", "café".encode("latin-1"), "no text in utf-8.*save it as UTF-8"),
         ("a.txt", b"GIF89a\0\0\0", "zero bytes"),
         ("a.html", b'<meta charset="klingon">x', "no text in klingon"),
+        ("a.html", b'<meta charset="undefined">x', "no text in undefined"),
         ("a.csv", b'name\n"' + b"x" * 2_000_000, "is no CSV: line"),
         ("a.pdf", b"no pdf at all", "is a PDF that cannot be read"),
     ],
@@ -124,7 +140,10 @@ def test_what_is_not_to_be_read_from_the_disk_says_why(tmp_path: Path) -> None:
     large = tmp_path / "large.txt"
     large.touch()
     os.truncate(large, MOST_BYTES + 1)
-    with pytest.raises(DocumentError, match="47 MiB, and 47 are read at most: split it"):
+    with pytest.raises(DocumentError, match="more than 47 MiB: split it"):
         read(large)
+    os.mkfifo(tmp_path / "pipe.txt")
+    with pytest.raises(DocumentError, match="no file, but a pipe"):
+        read(tmp_path / "pipe.txt")
     with pytest.raises(DocumentError, match="cannot be read: No such file"):
         read(tmp_path / "gone.txt")

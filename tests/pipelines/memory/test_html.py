@@ -1,14 +1,9 @@
 """Of a page what people read, and no more."""
 
-from pipelines.memory.html import HtmlParts
+import pytest
+
+from pipelines.memory.html import html_parts as parts
 from pipelines.memory.parts import Part
-
-
-def parts(page: str) -> list[Part]:
-    parser = HtmlParts()
-    parser.feed(page)
-    parser.close()
-    return list(parser.finish())
 
 
 def test_paragraphs_stand_under_their_headings() -> None:
@@ -40,3 +35,16 @@ def test_an_empty_heading_changes_nothing_and_nothing_is_nothing() -> None:
     assert parts("<h1>A</h1><h2></h2><p>x</p>") == [Part("x", "line 1", "A")]
     assert parts("") == []
     assert [part.text for part in parts("no tags at all")] == ["no tags at all"]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    ["<![if !supportLists]>", "<![endif]>", "<![foo[bar]]>", "<![\n>", "<![CDATA[x]]>", "<!x>"],
+)
+def test_sections_of_other_programs_are_comments(odd: str) -> None:
+    assert [part.text for part in parts(f"<p>Before.</p>{odd}<p>After.")] == ["Before.", "After."]
+
+
+@pytest.mark.parametrize("mark", ["<a ", "<!--", "</", "<?", "<![CDATA[", "<a b='"])
+def test_what_is_never_closed_is_no_text_and_is_looked_at_once(mark: str) -> None:
+    assert [part.text for part in parts("<p>Q &amp; A &" + mark * 20_000)] == ["Q & A &"]

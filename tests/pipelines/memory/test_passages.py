@@ -63,3 +63,8 @@ def test_nothing_is_lost_and_nothing_is_long(texts: list[str]) -> None:
         assert words(passage.text) <= MOST_WORDS
     told = re.sub(r"\s", "", "".join(passage.text for passage in cut))
     assert told == re.sub(r"\s", "", "".join(texts))
+
+
+def test_a_heading_that_does_not_end_is_cut() -> None:
+    [passage] = passages([Part("At seven.", "line 2", "h" * 100_000)])
+    assert passage == Passage(f"{'h' * 200}\nAt seven.", f"{'h' * 200}, line 2")
