@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from difflib import SequenceMatcher
-from typing import Final
+from typing import Final, TypeVar
 
-from engines.ports import Segment
+from engines.ports import Segment, Word
 from pipelines.transcription.captions import Utterance
+
+T = TypeVar("T", Segment, Word)
 
 _MOST_SHARED: Final = 6
 """Words on either side of a seam that may be the same: as many as fit into what is shared."""
@@ -19,23 +21,52 @@ _MOST_SHARED: Final = 6
 _MOST_CUT: Final = 2
 """Words around one that both have which may be what is left of words cut in two."""
 
+_EVER: Final = 1 << 62
+
 _PUNCTUATION: Final = "\"'.,;:!?…-–—()[]¿¡。、！？"
 
 
 def part(before: Utterance, after: Utterance) -> tuple[Utterance, Utterance]:
     """The same without what both have: they were heard in chunks of which the end of one is the
-    beginning of the other. Words at the very cut, which either heard the half of, go too."""
+    beginning of the other. Words at the very cut, which either heard the half of, go too. What is
+    left of one is over before the other begins."""
     ends, begins = before.text.split(), after.text.split()
     tail, head = ends[-_MOST_SHARED:], begins[:_MOST_SHARED]
     matcher = SequenceMatcher(
         None, [_plain(word) for word in tail], [_plain(word) for word in head]
     )
     match = matcher.find_longest_match()
-    if not match.size or len(tail) - match.a - match.size + match.b > _MOST_CUT:
+    if match.size and len(tail) - match.a - match.size + match.b <= _MOST_CUT:
+        kept = len(ends) - len(tail) + match.a + match.size
+        dropped = match.b + match.size
+        before, after = _cut(before, 0, kept), _cut(after, dropped, len(begins))
+    return _apart(before, after)
+
+
+def _apart(before: Utterance, after: Utterance) -> tuple[Utterance, Utterance]:
+    """Where both claim the same time, each has its half of it."""
+    if not before.segments or not after.segments:
         return before, after
-    kept = len(ends) - len(tail) + match.a + match.size
-    dropped = match.b + match.size
-    return _cut(before, 0, kept), _cut(after, dropped, len(begins))
+    end_ms, start_ms = before.segments[-1].end_ms, after.segments[0].start_ms
+    if start_ms >= end_ms:
+        return before, after
+    border_ms = (start_ms + end_ms) // 2
+    return _within(before, 0, border_ms), _within(after, border_ms, _EVER)
+
+
+def _within(utterance: Utterance, first_ms: int, last_ms: int) -> Utterance:
+    """All of it held between two times, and nothing empty."""
+
+    def held(spoken: T) -> T:
+        start_ms = min(max(spoken.start_ms, first_ms), last_ms - 1)
+        end_ms = min(max(spoken.end_ms, start_ms + 1), last_ms)
+        return replace(spoken, start_ms=start_ms, end_ms=end_ms)
+
+    segments = (
+        replace(held(segment), words=tuple(map(held, segment.words)))
+        for segment in utterance.segments
+    )
+    return replace(utterance, segments=tuple(segments))
 
 
 def _plain(word: str) -> str:
