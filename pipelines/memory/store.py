@@ -59,7 +59,10 @@ class Index:
     def __init__(self, path: Path) -> None:
         self.path = path
         with failures(path):
-            self.identity = identity_of(path)
+            try:
+                self.identity = identity_of(path)
+            except FileNotFoundError as error:
+                raise _unusable(path, "is not there: make it by `voice index DIR`") from error
             where = f"file:{quote(str(path.absolute()))}?immutable=1"
             flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
             self._connection = connect(where, flags)
@@ -123,14 +126,14 @@ def failures(path: Path) -> Iterator[None]:
     """What goes wrong with the file, in words."""
     try:
         yield
-    except FileNotFoundError as error:
-        raise _unusable(path, "is not there: make it by `voice index DIR`") from error
     except apsw.FullError as error:
         raise EngineError(NAME, "failed", f"{path}: the disk is full: make room") from error
-    except apsw.BusyError as error:
+    except (BlockingIOError, apsw.BusyError) as error:
         raise EngineError(NAME, "failed", f"{path}: another `voice index` is writing it") from error
     except OSError as error:
         raise _unusable(path, f"cannot be read or written: {error.strerror}") from error
+    except (apsw.CantOpenError, apsw.IOError, apsw.ReadOnlyError) as error:
+        raise _unusable(path, f"cannot be read or written: {error}") from error
     except apsw.Error as error:
         raise _unusable(path, f"is no index ({error}): make it anew by `voice index`") from error
 

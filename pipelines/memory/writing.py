@@ -5,11 +5,13 @@ What is begun and not put in place is a good beginning for the next time.
 
 from __future__ import annotations
 
-import shutil
+import fcntl
+import os
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 import apsw
 
@@ -71,17 +73,13 @@ class Writing:
         with failures(self._part):
             if path.exists():
                 _check_ours(path)
-                if not self._part.exists():
-                    shutil.copyfile(path, self._part)
-            self._connection = _locked(self._part)
+            self._lock = _locked(self._part)
+            self._connection = _opened(self._part)
             try:
-                old = read_about(self._connection)
-                self.anew = _fault(old, about)
+                self.anew = self._begin(about)
                 """Why nothing of what there was can be used; empty where it can, or nothing was."""
-                if old != about:
-                    self._start(about)
             except BaseException:
-                self._connection.close()
+                self.close()
                 raise
 
     def known(self) -> dict[str, State]:
@@ -134,17 +132,34 @@ class Writing:
         with failures(self._part):
             self._pack()
             self._connection.close()
-            self._part.replace(self._path)
+            self._part.replace(self._path)  # while it is locked: nobody may write it there
+            self._lock.close()
 
     def close(self) -> None:
         """Let go of the file; what is in stays for the next time."""
         self._connection.close()
+        self._lock.close()
+
+    def _begin(self, about: dict[str, str]) -> str:
+        """With what there is: beside the index, or else in it. Why nothing of that is of use."""
+        if not _is_whole(self._connection):
+            self._clear()
+        if not read_about(self._connection) and self._path.exists():
+            _copy(self._path, self._connection)
+        whole = _is_whole(self._connection)
+        old = read_about(self._connection) if whole else {}
+        if old != about:
+            self._clear()
+            self._start(about)
+        return _fault(old, about) if whole else "it is damaged"
+
+    def _clear(self) -> None:
+        self._connection.close()
+        os.truncate(self._part, 0)
+        self._connection = _opened(self._part)
 
     def _start(self, about: dict[str, str]) -> None:
         """Begin with nothing."""
-        self._connection.close()
-        self._part.unlink()
-        self._connection = _locked(self._part)
         with self._connection:
             self._connection.execute(_TABLES)
             self._connection.execute(f"CREATE VIRTUAL TABLE vectors {self._vectors}")
@@ -178,21 +193,38 @@ class Writing:
             execute("VACUUM")
 
 
-def _locked(part: Path) -> apsw.Connection:
-    """The only connection that there may be to a file, which is thrown away where it is none of
-    SQLite's."""
+def _locked(part: Path) -> BinaryIO:
+    """The file, which nobody else writes for as long as it is open. Raises BlockingIOError."""
+    with ExitStack() as opened:
+        file = opened.enter_context(part.open("ab"))
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if part.exists() and os.path.samestat(part.stat(), os.fstat(file.fileno())):
+            opened.pop_all()
+            return file
+    return _locked(part)  # what was opened has been put in its place meanwhile
+
+
+def _opened(part: Path) -> apsw.Connection:
     connection = connect(str(part), _FLAGS)
-    try:
-        connection.execute("PRAGMA locking_mode=EXCLUSIVE; BEGIN EXCLUSIVE; COMMIT")
-        rows(connection, "SELECT count(*) FROM sqlite_schema")
-    except apsw.NotADBError:
-        connection.close()
-        part.unlink()
-        return _locked(part)
-    except BaseException:
-        connection.close()
-        raise
+    connection.execute("PRAGMA locking_mode=EXCLUSIVE")
     return connection
+
+
+def _is_whole(connection: apsw.Connection) -> bool:
+    try:
+        return rows(connection, "PRAGMA quick_check(1)") == [("ok",)]
+    except (apsw.NotADBError, apsw.CorruptError):
+        return False
+
+
+def _copy(path: Path, connection: apsw.Connection) -> None:
+    """All of an index, or nothing of it."""
+    source = connect(str(path), apsw.SQLITE_OPEN_READONLY)
+    try:
+        with connection.backup("main", source, "main") as copying:
+            copying.step()
+    finally:
+        source.close()
 
 
 def _check_ours(path: Path) -> None:
@@ -200,7 +232,7 @@ def _check_ours(path: Path) -> None:
     connection = connect(str(path), apsw.SQLITE_OPEN_READONLY)
     try:
         ours = bool(read_about(connection))
-    except (apsw.NotADBError, apsw.CantOpenError):
+    except (apsw.NotADBError, apsw.CantOpenError, apsw.CorruptError):
         ours = False
     finally:
         connection.close()

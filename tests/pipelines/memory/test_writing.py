@@ -1,6 +1,9 @@
 """An index is whole or not there, and is nobody else's file."""
 
+import fcntl
+import os
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import pytest
@@ -8,7 +11,7 @@ import pytest
 from engines.ports import EngineError
 from pipelines.memory.passages import Passage
 from pipelines.memory.store import Index
-from pipelines.memory.writing import PART, State, Writing
+from pipelines.memory.writing import PART, State, Writing, _locked
 
 DIMENSIONS = 8
 RNG = np.random.default_rng(5)
@@ -120,6 +123,51 @@ def test_rubbish_beside_the_index_is_thrown_away(tmp_path: Path) -> None:
     assert Index(path).counts == (1, 1)
 
 
+def test_what_is_damaged_beside_the_index_gives_way_to_the_index(tmp_path: Path) -> None:
+    path = tmp_path / "index"
+    writing = opened(path)
+    write(writing, "a", 30)
+    writing.put_in_place()
+    part = path.with_name(path.name + PART)
+    part.write_bytes(path.read_bytes()[:20_000])  # as a full disk leaves it
+    writing = opened(path)
+    assert (writing.anew, writing.counts()) == ("", (1, 30))
+    writing.close()
+
+
+def test_a_damaged_index_is_made_anew(tmp_path: Path) -> None:
+    path = tmp_path / "index"
+    writing = opened(path)
+    write(writing, "a", 300)
+    writing.put_in_place()
+    data = bytearray(path.read_bytes())
+    data[8_192:-8_192] = bytes(len(data) - 16_384)
+    path.write_bytes(data)
+    writing = opened(path)
+    assert (writing.anew, writing.counts()) == ("it is damaged", (0, 0))
+    write(writing, "a", 1)
+    writing.put_in_place()
+    assert Index(path).counts == (1, 1)
+
+
+def test_who_waits_for_a_file_that_is_put_in_place_writes_another(tmp_path: Path) -> None:
+    path = tmp_path / "index"
+    part = path.with_name(path.name + PART)
+    part.touch()
+    real, put = fcntl.flock, []
+
+    def flock(file: BinaryIO, how: int) -> None:
+        if not put:
+            put.append(part.replace(path))  # by another, since this one opened it
+        real(file, how)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(fcntl, "flock", flock)
+        locked = _locked(part)
+    assert os.path.samestat(os.fstat(locked.fileno()), part.stat())
+    locked.close()
+
+
 @pytest.mark.parametrize("data", [b"my diary\n" * 200, b""])
 def test_a_file_that_is_no_index_is_left_alone(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "diary.txt"
@@ -138,7 +186,7 @@ def test_two_cannot_write_the_same(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
-    with pytest.raises(EngineError, match="nowhere"):
+    with pytest.raises(EngineError, match=r"nowhere.*cannot be read or written: No such file"):
         opened(tmp_path / "nowhere" / "index")
 
 
