@@ -26,9 +26,8 @@ FORMAT: Final = 1
 """Of the tables."""
 
 _CACHE_KIB: Final = 65_536
-"""For 10,000 passages it is all of the vectors."""
-
-_MAPPED_BYTES: Final = 1 << 30
+"""For 10,000 passages it is all of the vectors. The file is not mapped: a server would die of one
+that somebody copies another over."""
 
 COUNTS: Final = "SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM passages)"
 
@@ -67,7 +66,6 @@ class Index:
             flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
             self._connection = connect(where, flags)
             self._connection.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
-            self._connection.execute(f"PRAGMA mmap_size={_MAPPED_BYTES}")
             about = read_about(self._connection)
             if about.get("format") != str(FORMAT):
                 raise _unusable(path, "is of another version: make it anew by `voice index`")

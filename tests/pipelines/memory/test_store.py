@@ -1,5 +1,6 @@
 """What is found is what brute force finds, and what is no index says so."""
 
+import os
 from pathlib import Path
 
 import apsw
@@ -49,6 +50,22 @@ def test_recall_against_brute_force_is_one_at_10_000_passages(
         scores = [each.score for each in found]
         assert scores == sorted(scores, reverse=True)
         np.testing.assert_allclose(scores, np.sort(likeness)[::-1][:MOST], atol=1e-5)
+    index.close()
+
+
+def test_an_index_in_use_that_is_written_over_in_its_place_ends_no_server(tmp_path: Path) -> None:
+    path = tmp_path / "index"
+    writing = Writing(path, "m", DIMENSIONS)
+    writing.begin("a")
+    vectors = np.eye(400, DIMENSIONS, dtype=np.float32)
+    writing.add("a", [Passage(f"{n}", "line 1") for n in range(400)], vectors)
+    writing.finish("a", State(1, 1, "d"))
+    writing.put_in_place()
+    index = Index(path)
+    assert index.nearest(vectors[3], 1)[0].text == "3"
+    os.truncate(path, 20_000)  # as cp and scp begin
+    with pytest.raises(EngineError, match="is no index"):
+        index.nearest(vectors[3], 1)
     index.close()
 
 

@@ -154,7 +154,7 @@ def test_who_waits_for_a_file_that_is_put_in_place_writes_another(tmp_path: Path
     path = tmp_path / "index"
     part = path.with_name(path.name + PART)
     part.touch()
-    real, put = fcntl.flock, []
+    real, put = fcntl.flock, list[Path]()
 
     def flock(file: BinaryIO, how: int) -> None:
         if not put:
