@@ -41,6 +41,13 @@ _DEMUXERS: Final = (
 _INDEXED: Final = ("mov", "matroska", "avi", "asf", "flv", "flac")
 """Containers that say truly how long they are."""
 
+_TIMED: Final = ("mov", "matroska", "asf", "flv", "mpegts", "mpeg")
+"""Containers whose packets have times of their own, and not the sum of those before them."""
+
+_LEAST_GAP_S: Final = 0.25
+_MOST_GAP_S: Final = 3_600.0
+"""Longer ones are a clock that was set anew."""
+
 _BROKEN: Final = (
     AttributeError,
     LookupError,
@@ -88,7 +95,8 @@ class Media:
 @contextmanager
 def open_media(file: BinaryIO, most_s: float = float("inf")) -> Iterator[Media]:
     """The sound in ``file``, which can be sought in and stays open. All of it blocks: use it in one
-    thread at a time. Raises MediaError, ``too_long`` for what is, or says it is, above ``most_s``.
+    thread at a time. Raises MediaError, ``too_long`` for what is, or says it is, above ``most_s``,
+    and OSError, as iterating does, where the disk gives less than there is.
     """
     size = file.seek(0, io.SEEK_END)
     if not size:
@@ -96,15 +104,43 @@ def open_media(file: BinaryIO, most_s: float = float("inf")) -> Iterator[Media]:
     file.seek(0)
     head = file.read(12)
     file.seek(0)
-    with _opened(file) as media:
+    noting = _Noting(file)
+    with noting.told(), _opened(noting) as media:
         _check_whole(head, size)
         _check_length(media.declared_s, most_s)
-        blocks = _bounded(media.blocks, most_s)
+        blocks = _bounded(media.blocks, most_s, noting)
         yield replace(media, blocks=blocks)
 
 
+class _Noting:
+    """A file, for libraries that take an error of the disk for the end of it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._error: OSError | None = None
+        self.seek, self.tell = file.seek, file.tell
+
+    def read(self, count: int = -1) -> bytes:
+        try:
+            return self._file.read(count)
+        except OSError as error:
+            self._error = error
+            return b""
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Raises the error once what is within is over, and not what came of it."""
+        try:
+            yield
+        except MediaError:
+            if self._error is None:
+                raise
+        if self._error is not None:
+            raise self._error
+
+
 @contextmanager
-def _opened(file: BinaryIO) -> Iterator[Media]:
+def _opened(file: Any) -> Iterator[Media]:
     av = _ffmpeg()
     if av is not None and file.read(4) not in _WAVES:
         with _opened_by_ffmpeg(av, file) as media:
@@ -175,7 +211,7 @@ def _ffmpeg() -> Any:
 
 
 @contextmanager
-def _opened_by_ffmpeg(av: Any, file: BinaryIO) -> Iterator[Media]:
+def _opened_by_ffmpeg(av: Any, file: Any) -> Iterator[Media]:
     file.seek(0)
     options = {"format_whitelist": _DEMUXERS, "protocol_whitelist": "none"}
     try:
@@ -195,31 +231,74 @@ def _opened_by_ffmpeg(av: Any, file: BinaryIO) -> Iterator[Media]:
         _check_rate(stream.rate or 0)
         seems_s = container.duration / 1e6 if container.duration else None
         declared_s = seems_s if name in _INDEXED else None
-        blocks = _decoded(av, container, stream, declared_s)
+        blocks = _Decoding(av, container, stream, declared_s).blocks()
         yield Media(name, stream.rate, stream.channels, declared_s, seems_s, blocks)
 
 
-def _decoded(av: Any, container: Any, stream: Any, declared_s: float | None) -> Iterator[Samples]:
-    """All that can be decoded; a few packets may be bad."""
-    mix, gathered = _Mix(av), list[Samples]()
-    given, packets, bad = 0, 0, 0
-    try:
-        for packet in container.demux(stream):
-            packets += 1
-            try:
-                gathered += [sound for frame in packet.decode() for sound in mix.feed(frame)]
-            except av.FFmpegError:
-                bad += 1
-            if sum(map(len, gathered)) >= _BLOCK_S * RATE:
-                block = np.concatenate(gathered)
-                gathered, given = [], given + len(block)
-                yield block
-        gathered += mix.finish()
-    except (av.FFmpegError, *_BROKEN) as error:
-        raise MediaError("unreadable", f"The file is damaged: {_reason(error)}") from error
-    rest = np.concatenate([np.zeros(0, np.int16), *gathered])
-    _check_decoded(given + len(rest), packets, bad, declared_s)
-    yield rest
+class _Decoding:
+    """All of a sound track that can be decoded; a few packets may be bad. Where its times leave a
+    gap, or begin late, there is silence, so that what is said stands where a film shows it."""
+
+    def __init__(self, av: Any, container: Any, stream: Any, declared_s: float | None) -> None:
+        self._av = av
+        self._container = container
+        self._stream = stream
+        self._declared_s = declared_s
+        self._mix = _Mix(av)
+        self._given = self._packets = self._bad = 0
+        self._begins_s = (container.start_time or 0) / 1e6
+        self._ends_s = 0.0
+
+    def blocks(self) -> Iterator[Samples]:
+        gathered, count = list[Samples](), 0
+        for sound in self._sounds():
+            gathered.append(sound)
+            count += len(sound)
+            if count >= _BLOCK_S * RATE:
+                yield np.concatenate(gathered)
+                gathered, count = [], 0
+        has_s = max(self._given / RATE, self._ends_s)
+        _check_decoded(has_s, self._packets, self._bad, self._declared_s)
+        yield np.concatenate([np.zeros(0, np.int16), *gathered])
+
+    def _sounds(self) -> Iterator[Samples]:
+        container = self._container
+        try:
+            # Pictures, too, since a film says how long it is as a whole.
+            for packet in container.demux([self._stream, *container.streams.video]):
+                self._ends_s = max(self._ends_s, _end_s(packet) - self._begins_s)
+                if packet.stream_index == self._stream.index:
+                    for sound in self._sounds_of(packet):
+                        self._given += len(sound)
+                        yield sound
+            yield from self._mix.finish()
+        except (self._av.FFmpegError, *_BROKEN) as error:
+            raise MediaError("unreadable", f"The file is damaged: {_reason(error)}") from error
+
+    def _sounds_of(self, packet: Any) -> Iterator[Samples]:
+        self._packets += 1
+        try:
+            for frame in packet.decode():
+                yield from self._gap_before(frame)
+                yield from self._mix.feed(frame)
+        except self._av.FFmpegError:
+            self._bad += 1
+
+    def _gap_before(self, frame: Any) -> Iterator[Samples]:
+        if frame.time is None or self._container.format.name.partition(",")[0] not in _TIMED:
+            return
+        gap_s = frame.time - self._begins_s - self._given / RATE
+        if _LEAST_GAP_S < gap_s < _MOST_GAP_S:
+            for _ in range(int(gap_s)):
+                yield np.zeros(RATE, np.int16)
+            yield np.zeros(int(gap_s % 1 * RATE), np.int16)
+
+
+def _end_s(packet: Any) -> float:
+    """Of one that has no times, the beginning."""
+    if packet.pts is None or packet.time_base is None:
+        return 0.0
+    return float((packet.pts + (packet.duration or 0)) * packet.time_base)
 
 
 class _Mix:
@@ -248,11 +327,10 @@ class _Mix:
         return [each.to_ndarray().reshape(-1) for each in self._resampler.resample(frame)]
 
 
-def _check_decoded(samples: int, packets: int, bad: int, declared_s: float | None) -> None:
+def _check_decoded(has_s: float, packets: int, bad: int, declared_s: float | None) -> None:
     if bad > max(1, _MOST_BAD * packets):
         told = f"The file is damaged: {bad} of its {packets} packets of sound cannot be decoded."
         raise MediaError("unreadable", told)
-    has_s = samples / RATE
     if declared_s is not None and has_s < declared_s - 1 and has_s < 0.95 * declared_s:
         raise _truncated(f"it says that it has {declared_s:.1f} s, and {has_s:.1f} s are there")
 
@@ -278,13 +356,14 @@ def _check_length(seconds: float | None, most_s: float) -> None:
         raise MediaError("too_long", told)
 
 
-def _bounded(blocks: Iterator[Samples], most_s: float) -> Iterator[Samples]:
+def _bounded(blocks: Iterator[Samples], most_s: float, noting: _Noting) -> Iterator[Samples]:
     samples = 0
-    for block in blocks:
-        samples += len(block)
-        _check_length(samples / RATE, most_s)
-        if len(block):
-            yield block
+    with noting.told():
+        for block in blocks:
+            samples += len(block)
+            _check_length(samples / RATE, most_s)
+            if len(block):
+                yield block
     if not samples:
         raise MediaError("no_sound", "The file has no sound: not a single sample is in it.")
 

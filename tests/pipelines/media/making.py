@@ -46,3 +46,29 @@ def video_only() -> bytes:
             container.mux(stream.encode(frame))
         container.mux(stream.encode(None))
     return file.getvalue()
+
+
+def film(form: str, codec: str, seconds: float, sounds: list[tuple[float, float]]) -> bytes:
+    """A film of so many seconds, with a tone from one time to another, and no packets between."""
+    file = io.BytesIO()
+    with av.open(file, "w", format=form) as container:
+        video: Any = container.add_stream("mpeg4", rate=10)
+        video.width = video.height = 32
+        video.pix_fmt = "yuv420p"
+        sound: Any = container.add_stream(codec, rate=48_000, layout="mono")
+        packets = []
+        for start_s, end_s in sounds:
+            for number in range(int(start_s * 50), int(end_s * 50)):
+                time = np.arange(number * 960, (number + 1) * 960)
+                tone = (6_000 * np.sin(2 * np.pi * 440 * time / 48_000)).astype(np.int16)
+                frame = av.AudioFrame.from_ndarray(tone[None], "s16", "mono")
+                frame.rate, frame.pts = 48_000, number * 960
+                packets += sound.encode(frame)
+        for number in range(int(seconds * 10)):
+            picture = av.VideoFrame.from_ndarray(np.zeros((32, 32, 3), np.uint8), "rgb24")
+            picture.pts = number
+            packets += video.encode(picture)
+        packets += [*sound.encode(None), *video.encode(None)]
+        for packet in sorted(packets, key=lambda each: each.dts * each.time_base):
+            container.mux(packet)
+    return file.getvalue()

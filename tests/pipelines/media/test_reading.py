@@ -1,5 +1,6 @@
 """Files from strangers: read where they can be, and refused with their fault where not."""
 
+import errno
 import io
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.media.reading import RATE, MediaError, open_media
-from tests.pipelines.media.making import SECOND, contained, video_only, wav
+from tests.pipelines.media.making import SECOND, contained, film, video_only, wav
 
 
 def heard(data: bytes, most_s: float = 100.0) -> np.ndarray:
@@ -179,6 +180,22 @@ def test_a_container_that_was_cut_off(form: str, codec: str) -> None:
     assert fault(data[: len(data) // 2]).code in ("truncated", "unreadable")
 
 
+@pytest.mark.parametrize(("form", "codec"), [("matroska", "pcm_s16le"), ("mov", "pcm_s16le")])
+def test_a_film_that_goes_on_without_sound_is_whole(form: str, codec: str) -> None:
+    data = film(form, codec, 20, [(0, 4)])
+    assert len(heard(data)) == pytest.approx(4 * RATE, abs=0.1 * RATE)
+    if form == "matroska":
+        assert fault(data[: len(data) // 2]).code == "truncated"
+
+
+@pytest.mark.parametrize(("form", "codec"), [("matroska", "pcm_s16le"), ("mpegts", "mp2")])
+def test_sound_stands_where_the_film_has_it(form: str, codec: str) -> None:
+    """It begins late, and there is a hole in it."""
+    sound = heard(film(form, codec, 12, [(3, 5), (8, 10)]))
+    loud = [np.abs(sound[at * RATE : (at + 1) * RATE]).mean() > 1_000 for at in range(10)]
+    assert loud == [False] * 3 + [True] * 2 + [False] * 3 + [True] * 2
+
+
 def test_a_film_that_was_cut_off_has_lost_its_index() -> None:
     data = contained("mp4", "aac", 30)
     assert fault(data[: len(data) // 2]).code == "unreadable"
@@ -197,6 +214,22 @@ def test_what_does_not_say_its_length_is_stopped_where_it_is_too_long() -> None:
             got += len(block)
     assert refused.value.code == "too_long"
     assert got <= 10 * RATE
+
+
+@pytest.mark.parametrize("form", ["wav", "matroska"])
+def test_a_disk_that_fails_in_the_middle_is_not_the_end_of_the_file(form: str) -> None:
+    class Failing(io.BytesIO):
+        def read(self, count: int | None = -1, /) -> bytes:
+            if self.tell() > 100_000:
+                raise OSError(errno.EIO, "Input/output error")
+            return super().read(count)
+
+    data = wav(np.tile(SECOND, 30)) if form == "wav" else film(form, "pcm_s16le", 5, [(0, 5)])
+    with (
+        pytest.raises(OSError, match="Input/output error"),
+        open_media(Failing(data)) as media,
+    ):
+        list(media.blocks)
 
 
 def test_noise_in_the_place_of_packets() -> None:
