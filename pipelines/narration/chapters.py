@@ -33,10 +33,12 @@ def chapters(blocks: Iterable[Block]) -> list[Chapter]:
     every = list(blocks)
     level = _level(every)
     parts: list[list[Block]] = [[]]
+    front = True  # there is nothing yet but headings above the first chapter's
     for block in every:
-        if block.kind is Kind.HEADING and block.level == level and not _is_front(parts):
+        if block.kind is Kind.HEADING and block.level == level and not front:
             parts.append([])
         parts[-1].append(block)
+        front = front and block.kind in (Kind.HEADING, Kind.RULE)
     return [Chapter(_title(part, level), tuple(part)) for part in parts if part]
 
 
@@ -45,11 +47,6 @@ def _level(blocks: Sequence[Block]) -> int:
     counts = Counter(block.level for block in blocks if block.kind is Kind.HEADING)
     levels = sorted(counts.keys() - {0}) or sorted(counts)
     return next((level for level in levels if counts[level] > 1), levels[0] if levels else -1)
-
-
-def _is_front(parts: list[list[Block]]) -> bool:
-    """Whether there is nothing yet but headings above the first chapter's."""
-    return len(parts) == 1 and all(block.kind in (Kind.HEADING, Kind.RULE) for block in parts[0])
 
 
 def _title(part: Sequence[Block], level: int) -> str:
