@@ -25,6 +25,7 @@ SPEECH: Final = "speech"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; gives the exit status."""
     words = sys.argv[1:] if arguments is None else arguments
+    _open_streams()
     if (here := os.getcwd()) not in sys.path:
         sys.path.append(here)  # for engines of the user's own; last, so that it hides nothing
     try:
@@ -38,6 +39,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         sys.stderr.write(f"voice: {error}\n")
         return 1
+
+
+def _open_streams() -> None:
+    """Those that are closed. Each takes its own number, the lowest that is free: a file that had it
+    would get what libraries print."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
 
 
 def _is_told(error: Exception) -> bool:

@@ -33,7 +33,7 @@ from voice.saying.output import Target, target
 from voice.saying.partial import Partial
 from voice.saying.progress import Pace, Shown
 from voice.saying.run import FileRun, Told, to_stdout
-from voice.saying.text import SayError, text_of
+from voice.saying.text import SayError, is_from, text_of
 
 _SLOWEST, _FASTEST = 0.25, 4.0
 _INTERRUPTED: Final = 130
@@ -130,6 +130,8 @@ def _wanted(parsed: argparse.Namespace) -> _Wanted:
         settings=config.narration,
     )
     text = text_of(parsed.text)
+    if where.path and is_from(parsed.text, where.path):
+        raise SayError(f"{where.path}: is the text itself: give another name by -o", 2)
     return _Wanted(config, narration, text, where, _spoken(text, narration), parsed.resume)
 
 

@@ -60,6 +60,7 @@ def test_the_file_is_made_anew_where_it_is_there(capsys: pytest.CaptureFixture[s
         (["***", "-o", "a.mp3"], 1, "there is nothing to be said"),
         (["nothing.md", "-o", "a.mp3"], 2, "nothing.md: there is no such file"),
         (["Hello.", "-o", "a.doc"], 2, "a.doc: its name does not tell a format"),
+        (["book.md", "-o", "./book.md", "--format", "mp3"], 2, "book.md: is the text itself"),
         (["Hello.", "-o", "no/a.mp3"], 1, "no/a.mp3: there is no folder no"),
         (["Hello.", "-o", "a.mp3", "--chapters"], 2, "with --chapters, -o is a folder"),
         (["Hello.", "--resume"], 2, "--resume needs a file"),
@@ -74,6 +75,13 @@ def test_what_cannot_be_done_is_one_line(
     assert told_of in err
     assert err.startswith("voice")
     assert os.listdir() == ["book.md"]
+
+
+def test_streams_that_are_closed_take_nothing_away() -> None:
+    command = [*VOICE, "say", "book.md", "-o", "book.pcm", *SCRIPTED]
+    closed = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *command]
+    assert subprocess.run(closed, check=False, timeout=60).returncode == 0
+    assert Path("book.pcm").stat().st_size > 24_000
 
 
 def test_settings_are_those_of_serve(capsys: pytest.CaptureFixture[str]) -> None:

@@ -53,6 +53,11 @@ def text_of(given: str | None, stdin: BinaryIO | None = None) -> str:
         raise SayError(f"{given}: cannot be read: {error.strerror}") from error
 
 
+def is_from(given: str | None, path: Path) -> bool:
+    """``path`` is the file that ``given`` stands for."""
+    return given is not None and _is_there(given) and path.exists() and path.samefile(given)
+
+
 def _is_there(given: str) -> bool:
     try:
         return os.path.lexists(given)
