@@ -9,11 +9,11 @@ still.
 from __future__ import annotations
 
 import asyncio
+import os
 import tempfile
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, Any, Final, TypeVar
 
 import numpy as np
@@ -95,8 +95,9 @@ async def heard_and_told_apart(
 @asynccontextmanager
 async def gathered(blocks: AsyncIterator[Samples]) -> AsyncIterator[Pcm]:
     """All of them, mapped from a file that is gone with the context: ten hours are 1.2 GB, which
-    the disk holds and not the memory. Raises EngineError where it does not."""
-    with tempfile.NamedTemporaryFile(prefix="antiphon-", suffix=".pcm") as file:
+    the disk holds and not the memory. It has no name, so that a process that is killed leaves none
+    behind. Raises EngineError where it cannot be kept."""
+    with tempfile.TemporaryFile() as file:
         await _gather(blocks, file)
         yield Pcm(_mapped(file), RATE)
 
@@ -113,15 +114,15 @@ async def _gather(blocks: AsyncIterator[Samples], file: IO[bytes]) -> None:
             await asyncio.to_thread(file.write, np.ascontiguousarray(block).data)
         await asyncio.to_thread(file.flush)
     except OSError as error:
-        folder = Path(file.name).parent
-        told = f"the sound cannot be kept in {folder} ({error}): make room there"
+        told = f"the sound cannot be kept in {tempfile.gettempdir()} ({error}): make room there"
         raise EngineError("diarization", "failed", told) from error
 
 
 def _mapped(file: IO[bytes]) -> Samples:
     if not file.tell():  # which cannot be mapped
         return np.zeros(0, np.int16)
-    samples: Samples = np.memmap(file.name, np.int16, mode="r")
+    path = f"/proc/{os.getpid()}/fd/{file.fileno()}"  # which other processes can open, too
+    samples: Samples = np.memmap(path, np.int16, mode="r")
     return samples
 
 

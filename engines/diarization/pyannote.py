@@ -36,7 +36,9 @@ from engines.ports import EngineError
 logger = logging.getLogger(__name__)
 
 _NAME: Final = "pyannote"
-COMMAND: Final = (sys.executable, "-m", MODULE)
+COMMAND: Final = (sys.executable, "-P", "-m", MODULE)
+"""``-P``: no module of the folder that a command is run in."""
+
 _MOST_LINE: Final = 1 << 26
 """Bytes of an answer: ten hours of turns are 3 MB."""
 

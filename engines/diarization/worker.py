@@ -8,9 +8,11 @@ on stdout. The end of stdin is the end of the process, in the middle of a job, t
 
 from __future__ import annotations
 
+import ctypes
 import io
 import os
 import queue
+import signal
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +26,7 @@ from engines.extras import how_to_install
 
 MODULE: Final = "engines.diarization.worker"
 _MOST_CHARACTERS: Final = 500
+_PR_SET_PDEATHSIG: Final = 1
 
 
 class Setup(msgspec.Struct):
@@ -61,6 +64,7 @@ Answer: TypeAlias = Done | Failed
 
 def main() -> None:
     """Serve until stdin ends."""
+    die_with_the_parent()
     tell, lines = _own_stdout(), _lines_of_stdin()
     setup = msgspec.json.decode(lines.get(), type=Setup)
     os.nice(setup.niceness)
@@ -123,6 +127,11 @@ def _why_not(recipe: Recipe, error: Exception) -> str:
 def _reason(error: Exception) -> str:
     text = " ".join(str(error).split()) or type(error).__name__
     return text[:_MOST_CHARACTERS]
+
+
+def die_with_the_parent() -> None:
+    """A process that stands still (SIGSTOP) would never see its stdin end."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
 
 
 def _own_stdout() -> Callable[[Answer], None]:

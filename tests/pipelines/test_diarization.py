@@ -106,6 +106,14 @@ async def test_a_file_without_sound_can_be_asked_about():
     assert len(teller.requests[0].pcm) == 0
 
 
+async def test_what_is_gathered_has_no_name_that_could_be_left_behind(tmp_path, monkeypatch):
+    monkeypatch.setattr(diarization.tempfile, "tempdir", str(tmp_path))
+    async with gathered(blocks(1000)) as pcm:
+        again = np.memmap(pcm.samples.filename, np.int16, mode="r")
+        assert again.tolist() == list(range(1000))
+        assert not list(tmp_path.iterdir())
+
+
 async def test_what_was_gathered_can_be_heard_again(monkeypatch):
     monkeypatch.setattr(diarization, "_BLOCK", 400)
     async with gathered(blocks(1000, 1)) as pcm:

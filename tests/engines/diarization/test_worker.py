@@ -1,5 +1,8 @@
 """The process: what it answers, and when it ends."""
 
+import os
+import select
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +13,7 @@ import pytest
 
 from engines.diarization import worker
 from engines.diarization.assembly import Recipe
+from engines.diarization.pyannote import COMMAND
 from engines.diarization.worker import Done, Failed, Job, Setup, answer_to, prepare
 
 RECIPE = Recipe("", "/no/such/file", "/nor/this", "cpu", 0, 0.1, 1, 1, True, 0.5, 0.26)
@@ -98,6 +102,31 @@ def test_the_process_ends_with_its_stdin():
     with start() as process:
         assert process.communicate(timeout=60) == (b"", None)
     assert process.returncode == 0
+
+
+def test_no_module_of_the_folder_that_it_is_started_in_is_run(tmp_path):
+    (tmp_path / "queue.py").write_text("raise SystemExit(3)")
+    ended = subprocess.run(COMMAND, stdin=subprocess.DEVNULL, cwd=tmp_path, timeout=60, check=False)
+    assert ended.returncode == 0
+
+
+def test_the_process_ends_with_its_parent_though_it_stands_still():
+    child = (
+        "import os, signal; from engines.diarization.worker import die_with_the_parent as die;"
+        " die(); print(os.getpid(), flush=True); signal.pause()"
+    )
+    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
+    root, command = Path(__file__).parents[3], [sys.executable, "-c", parent]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, cwd=root, start_new_session=True
+    ) as process:
+        assert process.stdout is not None
+        number = int(process.stdout.readline())
+        ended = os.pidfd_open(number)
+        os.kill(number, signal.SIGSTOP)
+        process.kill()
+        assert select.select([ended], [], [], 60)[0]
+        os.close(ended)
 
 
 @pytest.mark.torch
