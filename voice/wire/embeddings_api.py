@@ -39,7 +39,7 @@ class EmbeddingsBody(Struct):
 
 
 class _Embedding(Struct):
-    embedding: list[float] | str
+    embedding: msgspec.Raw | str
     index: int
     object: Literal["embedding"] = "embedding"
 
@@ -97,8 +97,8 @@ def embeddings_answer(body: EmbeddingsBody, vectors: FloatArray, model: str, tok
     return msgspec.json.encode(_Embeddings(data, model, _Usage(tokens, tokens)))
 
 
-def _written(body: EmbeddingsBody, vector: FloatArray) -> list[float] | str:
+def _written(body: EmbeddingsBody, vector: FloatArray) -> msgspec.Raw | str:
+    """By itself: to write all of them at once would keep calls' threads waiting for 100 ms."""
     if body.encoding_format == "float":
-        numbers: list[float] = vector.tolist()
-        return numbers
+        return msgspec.Raw(msgspec.json.encode(vector.tolist()))
     return base64.b64encode(vector.astype("<f4").tobytes()).decode("ascii")
