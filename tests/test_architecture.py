@@ -3,7 +3,10 @@
 import ast
 import re
 import subprocess
+import sys
+import tomllib
 from collections.abc import Iterator
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -103,6 +106,42 @@ def test_each_exception_is_still_one() -> None:
     for name in NOT_MIRRORED:
         assert (ROOT / name).is_file()
         assert not mirror(ROOT / name).is_file()
+
+
+def test_every_package_that_is_imported_is_named_by_the_project() -> None:
+    """What only comes along with another, or with the tests, is missing for somebody."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = [each for extra, each in project["optional-dependencies"].items() if extra != "dev"]
+    named = {plain(each) for each in sum(extras, project["dependencies"])}
+    brought = packages_distributions()
+    own = [path for path in sources() if "peers" not in path.parts]  # these have environments
+    imported = {name for path in own for name in imports(path)} - sys.stdlib_module_names
+    unnamed = {
+        name: brought[name]
+        for name in imported - set(PACKAGES) - {"tests"}
+        if name in brought and not named & set(map(plain, brought[name]))
+    }
+    assert unnamed == {}
+
+
+def plain(requirement: str) -> str:
+    """The name of a distribution as it is compared."""
+    return re.sub(r"[._-]+", "-", re.split(r"[^\w.-]", requirement)[0]).casefold()
+
+
+class _RunOnly(ast.NodeTransformer):
+    """Without what is for type checkers alone."""
+
+    def visit_If(self, node: ast.If) -> ast.AST | None:
+        return None if ast.unparse(node.test) == "TYPE_CHECKING" else node
+
+
+def imports(path: Path) -> Iterator[str]:
+    for node in ast.walk(_RunOnly().visit(ast.parse(path.read_text()))):
+        if isinstance(node, ast.Import):
+            yield from (each.name.partition(".")[0] for each in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.partition(".")[0]
 
 
 def mirror(path: Path) -> Path:
