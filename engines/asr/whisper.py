@@ -2,8 +2,7 @@
 
 Whisper was trained on 30 s windows and its encoder costs the same whatever they hold; but it
 takes shorter ones. A few seconds of silence behind the speech are enough to keep it from
-repeating the last phrase, at a fifth of the cost (2 s, or less than 8 s in all, are not). Files
-have less: a repeated phrase is heard again with more, and there nobody waits for that.
+repeating the last phrase, at a fifth of the cost (2 s, or less than 8 s in all, are not).
 """
 
 from __future__ import annotations
@@ -33,9 +32,6 @@ from engines.models import ModelStore
 from engines.ports import Asr, EngineError, FloatArray
 
 NAME: Final = "whisper"
-
-_FILE_PAD_MS: Final = 2_000
-_FILE_SHORTEST_MS: Final = 6_000
 
 
 @dataclass(frozen=True)
@@ -67,12 +63,7 @@ def create(options: Options, models: ModelStore) -> Asr:
     calls = Threaded(NAME, lambda: Whisper(options, models).hear)
     if not options.batch:
         return Listener(NAME, calls)
-    of_files = replace(
-        options,
-        threads=1,
-        pad_ms=min(options.pad_ms, _FILE_PAD_MS),
-        shortest_ms=min(options.shortest_ms, _FILE_SHORTEST_MS),
-    )
+    of_files = replace(options, threads=1)
     threads = options.threads
     files = Together(NAME, lambda: Whisper(of_files, models, threads), threads, options.batch)
     return Listener(NAME, calls, files)
