@@ -33,6 +33,8 @@ _TOLD: Final = (
 _WORDS: Final = "The caller says: "
 _WORD: Final = re.compile(r"\w+")
 
+_MOST_CHARACTERS: Final = 2_000
+"""Of what is looked up: an embedder reads no more, and a client may type a megabyte."""
 
 Read: TypeAlias = Callable[["Sequence[Found]"], None]
 
@@ -59,6 +61,7 @@ class Recall:
     def look_ahead(self, words: str, language: str | None, read: Read) -> None:
         """The caller pauses and has said so much: it may be all. ``read`` is given what there is
         to it."""
+        words = words[:_MOST_CHARACTERS]
         if self._knowledge is not None and _asks(words, language):
             self._ask(self._knowledge, words, Priority.SPECULATIVE, read)
 
@@ -66,7 +69,7 @@ class Recall:
         """The caller's words that ``chat`` is to answer, where something is to be looked up."""
         if self._knowledge is None or (place := _place_of(chat.messages)) is None:
             return ""
-        words = chat.messages[place].content
+        words = chat.messages[place].content[:_MOST_CHARACTERS]
         return words if _asks(words, language) else ""
 
     async def inform(

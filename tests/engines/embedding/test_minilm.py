@@ -142,13 +142,33 @@ async def test_what_is_too_long_is_refused_or_cut():
     long = "word " * 600
     async with opened(max_tokens=100) as embedder:
         for priority in (Priority.FINAL, Priority.BATCH):
-            with pytest.raises(EngineError, match=r"text 1 has 602 tokens.*reads 100") as refused:
+            with pytest.raises(
+                EngineError, match=r"text 1 has 402 tokens or.*reads 100"
+            ) as refused:
                 await embed(embedder, "fine", long, priority=priority)
             assert refused.value.code == "bad_request"
         cut = await embed(embedder, long, cut=True)
         short = await embed(embedder, "word " * 98)
     assert cut.tokens == 100
     np.testing.assert_allclose(cut.vectors, short.vectors, atol=1e-6)
+
+
+@pytest.mark.engine
+async def test_no_more_is_taken_apart_than_may_be_read(monkeypatch):
+    read = []
+    really = Model.read
+
+    def noted(model, texts):
+        read.append(max(map(len, texts)))
+        return really(model, texts)
+
+    monkeypatch.setattr(Model, "read", noted)
+    async with opened(max_tokens=100) as embedder:
+        for long in ("word " * 100_000, "\u200b" * 500_000):  # the second has no tokens at all
+            await embed(embedder, long, cut=True)
+            with pytest.raises(EngineError, match=r"text 0 has \d+ tokens or more"):
+                await embed(embedder, long, priority=Priority.BATCH)
+    assert max(read) == 2_000
 
 
 @pytest.mark.engine

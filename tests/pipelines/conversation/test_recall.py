@@ -271,3 +271,14 @@ async def test_what_is_found_for_the_words_so_far_is_read_ahead(stage: Any) -> N
     assert ahead[-1].messages == asked.messages
     assert ahead[-1].priority is Priority.BATCH
     assert len(stage.knowledge.asked) == 1, "the words were the same"
+
+
+async def test_of_a_typed_megabyte_the_beginning_is_looked_up(recalling: Recalling) -> None:
+    typed = QUESTION + " and so on" * 100_000
+    asked = recalling.recall.question(chat_of(typed), "en")
+    assert len(asked) == 2_000
+    assert typed.startswith(asked)
+    recalling.recall.look_ahead(typed, "en", lambda found: None)
+    _, told = await recalling.inform(asked)
+    assert (told.words, told.outcome) == (asked, "found")
+    assert len(recalling.documents.asked) == 1
