@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import IO, Any, Final, cast
 
 import msgspec
 import platformdirs
@@ -27,10 +27,10 @@ from voice.app import check_engines, make_diarizer, open_hearing
 from voice.config import Config, EngineConfig, load
 from voice.config_options import add_config_options
 from voice.transcribing.batch import Batch
-from voice.transcribing.formats import SUFFIXES
+from voice.transcribing.formats import SUFFIXES, digest
 from voice.transcribing.one_file import Asked, Task
 from voice.transcribing.progress import Run, shown
-from voice.transcribing.report import INTERRUPTED, Report
+from voice.transcribing.report import INTERRUPTED, Deaf, Report
 from voice.transcribing.sources import Found, find, name_outputs
 from voice.transcribing.unfinished import HIDDEN
 from voice.wire.audio_api import TranscriptionForm
@@ -39,6 +39,9 @@ KEPT_IN: Final = ".unfinished"
 """In the folder of the output; hidden, so that no later run takes it for recordings."""
 
 _MOST_SPEAKERS: Final = 100
+
+_NICE: Final = 10
+"""Calls of a server on the same machine go before."""
 
 _EPILOG: Final = """\
 exit status: 0 every file is whole, 1 some are not (they are listed at the end), 2 misuse,
@@ -90,7 +93,9 @@ def run(parsed: argparse.Namespace) -> int:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in what a script runs behind itself
         signal.signal(signal.SIGINT, signal.default_int_handler)
     before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    os.nice(_NICE)
     console = Console(stderr=True, highlight=False)
+    console.file = cast("IO[str]", Deaf(console.file))
     report = Report(console, quiet=wanted.quiet, resume=parsed.resume)
     try:
         asyncio.run(_transcribe(wanted, report))
@@ -243,18 +248,16 @@ def _kept_in(output: Path | None) -> Path:
 
 def _tasks(wanted: Wanted, found: Found, kept_in: Path) -> list[Task]:
     if wanted.output is None:
-        return [Task(each, (), kept_in / _digest(each.path)) for each in found.sources]
+        return [
+            Task(each, (), kept_in / f"{digest(os.path.realpath(each.path))}.jsonl")
+            for each in found.sources
+        ]
     names = name_outputs(found.sources, wanted.output, wanted.suffixes)
     return [
         Task(
             source,
             [name.with_name(f"{name.name}{suffix}") for suffix in wanted.suffixes],
-            kept_in / f"{name.relative_to(wanted.output)}.jsonl",
+            kept_in / f"{digest(str(name.relative_to(wanted.output)))}.jsonl",
         )
         for source, name in zip(found.sources, names, strict=True)
     ]
-
-
-def _digest(path: Path) -> str:
-    name = os.fsencode(os.path.realpath(path))
-    return f"{hashlib.blake2b(name, digest_size=16).hexdigest()}.jsonl"

@@ -7,8 +7,9 @@ asked for in several formats is there in all of them or in none.
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
@@ -31,6 +32,8 @@ SUFFIXES: Final[Mapping[str, str]] = {
 """What a file of each format is called."""
 
 _PART: Final = ".part"
+_MOST_BYTES: Final = 255
+"""Of a file's name, as nearly all file systems have it."""
 
 
 def body(
@@ -74,16 +77,28 @@ def for_people(
     return msgspec.json.format(data, indent=1) + b"\n" if "json" in asked.response_format else data
 
 
+def check_names(paths: Iterable[Path]) -> None:
+    """Raises OSError, which names the file, where one can never be written: nobody wants to be told
+    after hours."""
+    for path in paths:
+        number = 0
+        if len(os.fsencode(path.name)) > _MOST_BYTES:
+            number = errno.ENAMETOOLONG
+        elif path.is_dir():
+            number = errno.EISDIR
+        if number:
+            raise OSError(number, os.strerror(number), str(path))
+
+
 def write_whole(bodies: Mapping[Path, bytes]) -> None:
     """Write these files, all or none, over what is there. Raises OSError, which names the file
     that could not be written."""
+    check_names(bodies)
     with ExitStack() as parts:
         for path, data in bodies.items():
             part = _part(path)
             parts.callback(part.unlink, missing_ok=True)
             try:
-                if path.is_dir():
-                    raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
                 _write(part, data)
             except OSError as error:
                 raise OSError(error.errno, error.strerror, str(path)) from error
@@ -92,7 +107,15 @@ def write_whole(bodies: Mapping[Path, bytes]) -> None:
 
 
 def _part(path: Path) -> Path:
-    return path.with_name(f".{path.name}{_PART}")
+    name = f".{path.name}{_PART}"
+    if len(os.fsencode(name)) > _MOST_BYTES:
+        name = f".{digest(path.name)}{_PART}"
+    return path.with_name(name)
+
+
+def digest(name: str) -> str:
+    """A short name in place of a long one."""
+    return hashlib.blake2b(os.fsencode(name), digest_size=16).hexdigest()
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
@@ -20,7 +20,7 @@ from pipelines.media.threads import decoded
 from pipelines.places import Place
 from pipelines.transcription.captions import Utterance
 from pipelines.transcription.hearing import Wanted, transcribe
-from voice.transcribing.formats import for_people, write_whole
+from voice.transcribing.formats import check_names, for_people, write_whole
 from voice.transcribing.sources import Source, SourceError, check_regular
 from voice.transcribing.unfinished import Identity, Remembering, Unfinished
 from voice.wire.audio_api import TranscriptionForm, text_of
@@ -87,6 +87,7 @@ async def hear_file(task: Task, asked: Asked, means: Means) -> Outcome:
     where it changes meanwhile, UnfinishedError, and EngineError.
     """
     check_regular(task.source.path)
+    check_names(task.outputs)
     with task.source.path.open("rb") as file:
         identity = Identity.of(file)
         kept = Unfinished.open(task.kept, identity, asked.settings, resume=asked.resume)
@@ -111,18 +112,19 @@ class _Hearing:
         self._heard: list[Utterance] = []
         self._at_s = self._left_s = 0.0
         self._fresh = False
+        self._gone_on_with = bool(kept.known)
         self._began = asyncio.get_running_loop().time()
 
     async def hear(self, file: BinaryIO, identity: Identity) -> Outcome:
         self._reach(0.0)
         async with decoded(file, float("inf")) as blocks:
             lasts_ms, turns = await self._both(blocks)
-        _check_unchanged(file, identity)
+        _check_unchanged(file, identity, self._task.source.path)
         given = await asyncio.to_thread(self._write, lasts_ms, turns)
         self._kept.end(lasts_ms)
         return Outcome(
             lasts_s=lasts_ms / 1000,
-            fresh_s=lasts_ms / 1000 - self._left_s if self._fresh else 0.0,
+            fresh_s=lasts_ms / 1000 - self._left_s,
             took_s=asyncio.get_running_loop().time() - self._began,
             words=len(text_of(self._heard).split()),
             doubts=_doubts(self._heard),
@@ -162,7 +164,7 @@ class _Hearing:
 
     def _reach(self, at_s: float) -> None:
         self._at_s = max(self._at_s, at_s)
-        if not self._fresh:
+        if self._gone_on_with and not self._fresh:
             self._left_s = self._at_s
         self._means.reach(self._at_s, self._fresh)
 
@@ -178,9 +180,13 @@ def _doubts(heard: Sequence[Utterance]) -> Counter[str]:
     return Counter(why for each in heard for why in each.suspicion.split(", ") if why)
 
 
-def _check_unchanged(file: BinaryIO, identity: Identity) -> None:
-    """Raises SourceError: what grows while it is read may have been read up to anywhere."""
+def _check_unchanged(file: BinaryIO, identity: Identity, path: Path) -> None:
+    """Raises SourceError: what grows while it is read may have been read up to anywhere, and what
+    was heard is not what has its name now."""
     told = os.fstat(file.fileno())
+    with suppress(FileNotFoundError):
+        if not os.path.samestat(told, path.stat()):
+            raise SourceError("another file has taken its place while it was heard: try again")
     if (told.st_size, told.st_mtime_ns) != (identity.size, identity.modified_ns):
         size = f"it had {identity.size} bytes and has {told.st_size}"
         raise SourceError(f"it has changed while it was heard ({size}): try again once it is whole")

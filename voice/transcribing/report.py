@@ -8,9 +8,9 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import IO, Any, Final
 
 from rich.console import Console
 
@@ -24,6 +24,28 @@ WHOLE: Final = 0
 FAILED: Final = 1
 INTERRUPTED: Final = 130
 """Exit statuses; see docs/files.md."""
+
+
+class Deaf:
+    """A stream that may be written to though it takes no more: a log on a full disk, say, is no
+    reason to stop."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """All of it, or nothing."""
+        with suppress(OSError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """If that can be done."""
+        with suppress(OSError):
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 class Report:
@@ -92,9 +114,9 @@ class Report:
             self.console.print("stopped: nothing had been heard yet", soft_wrap=True)
             return
         self._tell(f"stopped: {whole} of {_many(len(self._tasks), 'file')} whole.")
-        words = [word for word in sys.argv[1:] if word != "--resume"]
+        command, *words = [word for word in sys.argv[1:] if word != "--resume"]
         self._tell("What was heard of the rest is kept. This goes on with it:")
-        self._tell(f"  {shlex.join(['voice', *words, '--resume'])}")
+        self._tell(f"  {shlex.join(['voice', command, '--resume', *words])}")
 
     @property
     def _failures(self) -> dict[str, str]:

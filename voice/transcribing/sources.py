@@ -63,6 +63,14 @@ def find(named: Sequence[Path], look_on: Callable[[], bool] = lambda: True) -> F
     return found
 
 
+def printed(name: str | os.PathLike[str]) -> str:
+    """A file's name for people: on one line, and nothing in it that a terminal would obey."""
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode()
+        for each in os.fspath(name)
+    )
+
+
 def _find_in(folder: Path, found: Found, seen: set[str], look_on: Callable[[], bool]) -> None:
     before = len(found.sources) + len(found.failures)
     for path in _files(folder, found):
@@ -70,14 +78,14 @@ def _find_in(folder: Path, found: Found, seen: set[str], look_on: Callable[[], b
             return
         _look(path, path.relative_to(folder), found, seen, in_folder=True)
     if len(found.sources) + len(found.failures) == before:
-        found.failures[str(folder)] = "there is no recording in this folder"
+        found.failures[printed(folder)] = "there is no recording in this folder"
 
 
 def _files(folder: Path, found: Found) -> Iterator[Path]:
     """All but what is hidden, in the order of their names."""
 
     def failed(error: OSError) -> None:
-        found.failures[str(error.filename)] = f"the folder cannot be read: {error.strerror}"
+        found.failures[printed(error.filename)] = f"the folder cannot be read: {error.strerror}"
 
     for root, folders, names in os.walk(folder, onerror=failed):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
@@ -91,12 +99,12 @@ def _look(
         if (real := os.path.realpath(path)) in seen:
             return
         seen.add(real)
-        found.sources.append(Source(path, str(path), within, _seems_s(path)))
+        found.sources.append(Source(path, printed(path), within, _seems_s(path)))
     except (OSError, MediaError, SourceError) as error:
         if in_folder and not _OF_SOUND.fullmatch(path.suffix):
             found.passed_over += 1
         else:
-            found.failures[str(path)] = reason_of(error, path)
+            found.failures[printed(path)] = reason_of(error, path)
 
 
 def _seems_s(path: Path) -> float | None:
@@ -121,7 +129,7 @@ def reason_of(error: Exception, path: Path) -> str:
     if own and isinstance(error, FileNotFoundError):
         return _MISSING
     told = str(error.strerror or error)
-    return told if own else f"{error.filename}: {told}"
+    return told if own else f"{printed(error.filename)}: {told}"
 
 
 def name_outputs(sources: Sequence[Source], folder: Path, suffixes: Sequence[str]) -> list[Path]:

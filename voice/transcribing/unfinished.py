@@ -99,9 +99,11 @@ class Unfinished:
         unfinished = cls(path, identity, settings)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            unfinished._file = os.fdopen(descriptor, "r+b", buffering=0)
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            while not unfinished._has(path):
+                unfinished._leave()
+                descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                unfinished._file = os.fdopen(descriptor, "r+b", buffering=0)
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             unfinished._leave()
             raise UnfinishedError("another `voice transcribe` is at this file") from None
@@ -136,6 +138,13 @@ class Unfinished:
         if self._file is not None and not os.fstat(self._file.fileno()).st_size:
             self.path.unlink(missing_ok=True)
         self._leave()
+
+    def _has(self, path: Path) -> bool:
+        """The file that is open lies there: another run may just have done away with it."""
+        with suppress(FileNotFoundError):
+            file = self._file
+            return file is not None and os.path.samestat(os.fstat(file.fileno()), path.stat())
+        return False
 
     def _read(self) -> None:
         """All lines up to one that is broken: the run may have been killed in the middle of it."""
@@ -216,15 +225,14 @@ def _difference(before: Beginning, now: Beginning) -> str:
 
 
 def clear(paths: Iterable[Path], folder: Path) -> None:
-    """Nothing of these will be needed any more, nor the folders that they lie in, up to ``folder``,
-    where nothing else is in them."""
+    """Nothing of these will be needed any more, but by a run that has just begun with one; nor the
+    ``folder`` that they lie in, where nothing else is in it."""
     for path in paths:
-        path.unlink(missing_ok=True)
-        for parent in (path.parent, *path.parent.parents):
-            if not parent.is_relative_to(folder):
-                break
-            with suppress(OSError):
-                parent.rmdir()
+        with suppress(OSError), path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            path.unlink()
+    with suppress(OSError):
+        folder.rmdir()
 
 
 class Remembering:

@@ -58,6 +58,12 @@ def test_files_are_written_in_folders_that_are_made_and_over_what_is_there(tmp_p
     assert sorted(each.name for each in tmp_path.rglob("*")) == ["a", "b.srt", "b.txt"]
 
 
+def test_a_name_may_be_as_long_as_any(tmp_path: Path) -> None:
+    path = tmp_path / ("ä" * 125 + ".srt")
+    write_whole({path: b"1"})
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
+
+
 def test_where_one_cannot_be_written_none_is(tmp_path: Path) -> None:
     blocked = tmp_path / "b.srt"
     blocked.mkdir()

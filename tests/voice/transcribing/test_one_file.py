@@ -7,7 +7,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path, PurePath
 from typing import Any
 
+import numpy as np
 import pytest
+import soundfile
 
 from engines.ports import EngineError
 from tests.conftest import LoudnessVad
@@ -148,6 +150,37 @@ async def test_a_file_that_is_deleted_meanwhile_is_heard_whole(
     path = speech(tmp_path / "a.wav", 40, 50)
     await heard.hear(path, asr=Meddling(lambda: path.unlink(missing_ok=True)))
     assert (tmp_path / "out.text").read_text() == "w40\nw50\n"
+
+
+async def test_a_file_in_whose_place_another_is_by_then_is_not_whole(
+    heard: Heard, tmp_path: Path
+) -> None:
+    path, other = speech(tmp_path / "a.wav", 40, 50), speech(tmp_path / "b.wav", 60)
+
+    def replace() -> None:
+        if other.exists():
+            other.replace(path)
+
+    with pytest.raises(SourceError, match="another file has taken its place"):
+        await heard.hear(path, asr=Meddling(replace))
+    assert os.listdir(tmp_path) == ["a.wav"]
+
+
+@pytest.mark.parametrize("name", ["x" * 256, "folder"])
+async def test_what_can_never_be_written_is_not_heard_first(
+    name: str, heard: Heard, tmp_path: Path
+) -> None:
+    (tmp_path / "out.folder").mkdir()
+    with pytest.raises(OSError, match=name):
+        await heard.hear(speech(tmp_path / "a.wav", 40), forms=[name])
+    assert heard.asked == []
+
+
+async def test_silence_was_not_heard_by_an_earlier_run(heard: Heard, tmp_path: Path) -> None:
+    path = tmp_path / "a.wav"
+    soundfile.write(path, np.zeros(48_000, np.int16), 16_000)
+    outcome = await heard.hear(path)
+    assert (outcome.lasts_s, outcome.fresh_s) == (3.0, 3.0)
 
 
 async def test_who_is_cancelled_leaves_what_was_heard(heard: Heard, tmp_path: Path) -> None:

@@ -4,13 +4,13 @@ import io
 import sys
 from collections import Counter
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from rich.console import Console
 
 from voice.transcribing.one_file import Outcome, Task
-from voice.transcribing.report import FAILED, WHOLE, Report
+from voice.transcribing.report import FAILED, WHOLE, Deaf, Report
 from voice.transcribing.sources import Found, Source
 
 
@@ -126,8 +126,21 @@ def test_who_stops_is_told_how_to_go_on(tmp_path: Path, monkeypatch: pytest.Monk
         "a b: 0:04 of sound in 2.0 s, 2.0x (RTF 0.50), 3 words",
         "stopped: 1 of 2 files whole.",
         "What was heard of the rest is kept. This goes on with it:",
-        "  voice transcribe 'a b' c --resume",
+        "  voice transcribe --resume 'a b' c",
     ]
+
+
+def test_a_log_that_takes_no_more_is_no_reason_to_stop() -> None:
+    class Full(io.StringIO):
+        def flush(self) -> None:
+            raise OSError(28, "No space left on device")
+
+        def write(self, text: str) -> int:
+            raise OSError(28, f"No space left on device for {text}")
+
+    console = Console(file=cast("Any", Deaf(Full())))
+    console.print("a line")
+    assert not console.is_terminal
 
 
 def test_what_takes_a_while_is_told_where_a_person_looks_on(tmp_path: Path) -> None:

@@ -115,6 +115,13 @@ def test_each_file_is_heard_once(tmp_path: Path) -> None:
     assert len(find([file, tmp_path, tmp_path / "." / "a.wav"]).sources) == 1
 
 
+def test_a_name_is_told_on_one_line_and_commands_nothing(tmp_path: Path) -> None:
+    strange = "a\nb\x1b[31m\u202ec\udcff ö.wav"
+    (tmp_path / strange).touch()
+    found = find([tmp_path])
+    assert list(found.failures) == [rf"{tmp_path}/a\nb\x1b[31m\u202ec\udcff ö.wav"]
+
+
 def test_looking_ends_when_nobody_waits_for_it(tmp_path: Path) -> None:
     for name in "abc":
         put(tmp_path / f"{name}.wav", wav())

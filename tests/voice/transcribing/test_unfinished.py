@@ -177,9 +177,9 @@ def test_a_part_that_was_written_is_followed_by_the_rest() -> None:
     assert file.getvalue() == b"12345"
 
 
-def test_what_is_dropped_or_cleared_is_gone_with_its_folders(tmp_path: Path) -> None:
+def test_what_is_dropped_or_cleared_is_gone_with_its_folder(tmp_path: Path) -> None:
     kept_in = tmp_path / "kept"
-    paths = [kept_in / "a" / "1", kept_in / "2"]
+    paths = [kept_in / "1", kept_in / "2"]
     for path in paths:
         left(path, "x")
     other = kept_in / "other"
@@ -194,6 +194,27 @@ def test_what_is_dropped_or_cleared_is_gone_with_its_folders(tmp_path: Path) -> 
     kept.keep("1", SAID)
     kept.drop()
     assert not paths[0].exists()
+
+
+def test_what_another_run_has_begun_with_is_not_cleared(path: Path) -> None:
+    kept = opened(path)
+    kept.keep("1", SAID)
+    clear([path], path.parent)
+    kept.close()
+    assert opened_and_closed(path) == ["1"]
+
+
+def test_a_file_that_another_run_has_just_done_away_with_is_made_anew(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left(path, "1")
+    locks = iter([path.unlink, lambda: None])
+    monkeypatch.setattr("voice.transcribing.unfinished.fcntl.flock", lambda *_: next(locks)())
+    kept = opened(path)
+    kept.keep("2", SAID)
+    kept.close()
+    monkeypatch.undo()
+    assert opened_and_closed(path) == ["2"]
 
 
 def test_a_file_is_known_by_its_size_its_time_and_its_head(tmp_path: Path) -> None:
