@@ -111,14 +111,14 @@ class Partial:
 
     def leave(self) -> None:
         """For another run to go on with; where there is nothing to go on from, nothing is left."""
-        self._sound.close()
         if not self.begun:
             shutil.rmtree(self.folder, ignore_errors=True)
+        self._sound.close()
 
     def remove(self) -> None:
         """All of it is done."""
-        self._sound.close()
         shutil.rmtree(self.folder)
+        self._sound.close()  # only now: another run that locked it would write what goes
 
     def _rewind(self, samples: int) -> None:
         if self._sound.seek(0, os.SEEK_END) < 2 * samples:

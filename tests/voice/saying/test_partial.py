@@ -1,5 +1,6 @@
 """What is kept of an unfinished run."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -99,6 +100,21 @@ def test_two_runs_do_not_write_the_same(tmp_path: Path) -> None:
         Partial(tmp_path / "p", SAME, resume=False)
     first.leave()
     Partial(tmp_path / "p", SAME, resume=True).leave()
+
+
+def test_nobody_has_what_is_about_to_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone, removed = shutil.rmtree, []
+
+    def rmtree(folder: Path, **how: bool) -> None:
+        with pytest.raises(SayError, match="another voice say is at work"):
+            Partial(folder, SAME, resume=False)
+        gone(folder, **how)
+        removed.append(folder)
+
+    monkeypatch.setattr(shutil, "rmtree", rmtree)
+    begun(tmp_path / "p").remove()
+    Partial(tmp_path / "p", SAME, resume=False).leave()
+    assert removed == [tmp_path / "p"] * 2
 
 
 def test_a_disk_that_is_full_is_known_at_once() -> None:
