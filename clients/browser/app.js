@@ -6,6 +6,7 @@ const FRAME = 480; // samples, 20 ms
 const PREBUFFER_MS = 80; // rides out the jitter of a home network without being felt
 const LOG_LENGTH = 300;
 const TURNS_SHOWN = 6;
+const LEAST_SCALE_MS = 1500; // what a whole bar is, unless a turn took longer
 const $ = (id) => document.getElementById(id);
 
 // --- audio worklets --------------------------------------------------------------------------
@@ -168,12 +169,16 @@ const STAGES = [
   ["voice", "first audio"], ["playback", "audible"],
 ];
 
-// The times of one turn, by the page's clock, from the caller's last sound (by level) on.
+// The times of one turn, by the page's clock, from the caller's last sound (by level) on, or from
+// when a text was sent.
 class Delays {
-  constructor(from) { this.from = from; this.at = {}; }
+  constructor(from, kind) { Object.assign(this, { from, kind, at: {} }); }
   mark(stage, laterMs = 0) { this.at[stage] ??= performance.now() + laterMs; }
   show() {
     const line = document.createElement("li"), bar = document.createElement("span");
+    const kind = document.createElement("span");
+    kind.className = "quiet";
+    kind.textContent = this.kind;
     bar.className = "bar";
     // Stages may overtake each other (the reply can be ready before the words are shown), so
     // each is drawn from the end of the one that came before it in time.
@@ -190,13 +195,18 @@ class Delays {
     }
     const total = document.createElement("b");
     total.textContent = `${Math.round(before - this.from)} ms`;
-    bar.style.width = `${Math.min(100, (before - this.from) / 15)}%`;
     bar.setAttribute("role", "img");
     bar.setAttribute("aria-label", [...bar.children].map((part) => part.title).join(", "));
     line.dataset.totalMs = Math.round(before - this.from);
-    line.append(bar, total);
-    $("turns").prepend(line);
-    while ($("turns").children.length > TURNS_SHOWN) $("turns").lastChild.remove();
+    line.append(kind, bar, total);
+    $("turns").append(line);
+    while ($("turns").children.length > TURNS_SHOWN) $("turns").firstChild.remove();
+    this.scale([...$("turns").children]);
+  }
+  // All bars by one scale, which holds the longest.
+  scale(lines) {
+    const most = Math.max(LEAST_SCALE_MS, ...lines.map(({ dataset }) => dataset.totalMs));
+    for (const line of lines) line.querySelector(".bar").style.width = `${(100 * line.dataset.totalMs) / most}%`;
   }
 }
 
@@ -312,7 +322,7 @@ class Call {
     this.socket = new WebSocket(address, ["realtime", ...(key() ? [`openai-insecure-api-key.${key()}`] : [])]);
     this.socket.onmessage = ({ data }) => this.take(JSON.parse(data));
     this.socket.onclose = ({ code, reason }) => this.close(
-      code === 1000 || code === BUSY ? "" : `The call ended${reason ? `: ${reason}` : ` (code ${code})`}${WHY[code] ?? ""}.`);
+      code === 1000 || code === BUSY ? "" : `${WHY[code] ?? `The call ended (code ${code})`}${reason && `: ${reason}`}.`);
   }
 
   // A call that was begun in writing gets its microphone later.
@@ -321,7 +331,7 @@ class Call {
     this.deaf = false;
     await this.sound.listen().catch((error) => {
       this.deaf = true;
-      notify(`No microphone: ${error.message}. You can write.`);
+      notify(`No microphone: ${error.message.replace(/\.$/, "")}. You can write.`, "quiet");
     });
     if (this.ended) this.sound.close();
     render();
@@ -396,7 +406,7 @@ class Call {
     captions.set(id, "user", text);
     const content = [{ type: "input_text", text }];
     this.send({ type: "conversation.item.create", item: { id, type: "message", role: "user", content } });
-    this.delays = new Delays(performance.now());
+    this.delays = new Delays(performance.now(), "written");
     // The server takes one reply at a time: the next is asked for when the last has ended.
     if (this.response) this.replyWanted = true;
     else this.ask();
@@ -455,7 +465,7 @@ const handlers = {
     const now = performance.now();
     Object.assign(call, { hearing: false, waiting: true });
     const known = now - call.lastSound < 3000;
-    call.delays = new Delays(known ? call.lastSound : now - $("silence").value);
+    call.delays = new Delays(known ? call.lastSound : now - $("silence").value, "spoken");
     call.delays.mark("silence");
   },
   "conversation.item.input_audio_transcription.delta"(_, event) {
@@ -500,10 +510,17 @@ const pending = []; // written before the call was up
 const key = () => sessionStorage.getItem("key") ?? "";
 
 const BUSY = 1013; // an error event has said more
-const WHY = { 1011: "; the server’s log says why" };
+const WHY = {
+  1001: "The server went away",
+  1006: "The connection to the server broke",
+  1008: "The server ended the call",
+  1009: "The server ended the call",
+  1011: "The server ended the call by a fault of its own; its log says why",
+  1012: "The server was stopped",
+};
 
 const SAYINGS = {
-  idle: ["Press to talk", "Start talking"],
+  idle: ["Start talking", "Start talking"],
   connecting: ["Connecting…", "Cancel"],
   listening: ["Listening", "Mute the microphone"],
   hearing: ["Hearing you", "Mute the microphone"],
@@ -512,7 +529,7 @@ const SAYINGS = {
 };
 
 // Who is not heard cannot interrupt by talking.
-const DEAF = { listening: "Write, or press to talk", speaking: "Speaking – Esc to interrupt" };
+const DEAF = { listening: "Write, or start talking", speaking: "Speaking – Esc to interrupt" };
 const MUTED = { ...DEAF, listening: "Muted" };
 
 function sayings(state) {
@@ -572,11 +589,12 @@ async function start(withMicrophone) {
   $("key-form").hidden = true;
   const mine = (call = new Call());
   render();
-  await mine.open(withMicrophone).catch((error) => mine.close(error.message || "An API key is needed."));
+  await mine.open(withMicrophone).catch((error) => mine.close(error.message));
 }
 
-function notify(text) {
+function notify(text, kind = "alert") {
   $("notice").textContent = text;
+  $("notice").className = kind;
   $("notice").hidden = !text;
 }
 
@@ -592,6 +610,8 @@ function render() {
   $("status").textContent = saying;
   $("status").hidden = !call && !$("key-form").hidden;
   $("orb").setAttribute("aria-label", action);
+  $("hint").textContent = `Press the circle to ${action[0].toLowerCase()}${action.slice(1)}`;
+  $("hint").hidden = !call;
   $("controls").hidden = !call?.connected;
   $("interrupt").disabled = state !== "speaking" && state !== "thinking";
   $("mute").hidden = Boolean(call?.deaf);

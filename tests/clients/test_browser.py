@@ -89,6 +89,7 @@ async def test_speech_goes_in_and_audio_and_captions_come_out(page: Page, server
     await expect(page.locator("body")).to_have_attribute("data-state", "speaking")
     await page.wait_for_function("Number(document.body.dataset.playedMs) > 500")
     await expect(page.locator("#turns li")).to_have_count(1)
+    await expect(page.locator("#turns li")).to_contain_text("spoken")
     assert page.problems == []
 
 
@@ -139,6 +140,27 @@ async def test_who_is_not_heard_sees_an_orb_that_does_not_listen(page: Page, ser
     assert page.problems == []
 
 
+async def test_a_bar_that_is_longer_than_the_scale_makes_a_larger_scale(page: Page):
+    async with serving("--set", "llm.start_delay_ms=2000") as url:
+        await page.goto(url)
+        await page.fill("#text", "Hello?")
+        await page.press("#text", "Enter")
+        turn = page.locator("#turns li")
+        await expect(turn).to_contain_text("written")
+        assert await turn.locator(".bar").get_attribute("style") == "width: 100%;"
+        await page.keyboard.press("Escape")
+    assert page.problems == []
+
+
+async def test_a_server_that_is_stopped_says_so_in_words(page: Page):
+    async with serving() as url:
+        await page.goto(url)
+        await page.click("#orb")
+        await expect(page.locator("#hint")).to_have_text("Press the circle to mute the microphone")
+    await expect(page.locator("#notice")).to_have_text("The server was stopped.")
+    await expect(page.locator("#status")).to_have_text("Start talking")
+
+
 async def test_escape_silences_the_agent_and_what_was_not_heard_is_cut(page: Page, server):
     await page.goto(server)
     await page.fill("#text", "Hello?")
@@ -166,6 +188,13 @@ async def test_who_writes_is_not_told_to_talk_and_may_open_the_microphone(page: 
     )
     await page.click("#mute")
     await expect(page.locator("#mute")).to_have_text("Unmute")
+    style = "getComputedStyle(document.querySelector('#mute'))"
+    ink = await page.evaluate("getComputedStyle(document.body).color")
+    assert (
+        await page.evaluate(f"{style}.backgroundColor")
+        == ink
+        != await page.evaluate(f"{style}.color")
+    )
     await expect(status).to_have_text("Speaking – Esc to interrupt", timeout=20_000)
     await page.click("#mute")
     await expect(page.locator("#mute")).to_have_text("Mute")
@@ -175,7 +204,8 @@ async def test_who_writes_is_not_told_to_talk_and_may_open_the_microphone(page: 
 async def test_who_is_refused_is_asked_for_a_key_and_not_to_talk(page: Page, keyed_server):
     await page.goto(keyed_server)
     await page.click("#orb")
-    await expect(page.locator("#notice")).to_have_text("An API key is needed.")
+    await expect(page.locator("#key-form")).to_contain_text("asks for an API key")
+    await expect(page.locator("#notice")).to_be_hidden()
     await page.fill("#key", "wrong")
     await page.press("#key", "Enter")
     await expect(page.locator("#notice")).to_have_text("The server refused this API key.")
