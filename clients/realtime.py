@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 from websockets.frames import CloseCode
 from websockets.http11 import Response
 
+from clients.addresses import websocket_of
 from voice.wire.realtime import decode_server_event, encode
 from voice.wire.realtime_client import (
     ClientEvent,
@@ -44,8 +46,6 @@ RATE = 24_000
 FRAME_MS = 20
 # Ten minutes of audio in one message is no reply that a caller could be waiting for.
 _MAX_MESSAGE_BYTES = 32 * 2**20
-_PATH = "/v1/realtime"
-_SCHEMES = {"ws": "ws", "http": "ws", "wss": "wss", "https": "wss"}
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -144,8 +144,8 @@ class Microphone:
 async def connect(
     url: str, api_key: str | None = None, model: str | None = None, timeout_s: float = 10.0
 ) -> AsyncIterator[RealtimeCall]:
-    """Call the server at ``url``: ws://HOST:PORT/v1/realtime. http means ws, and the path may be
-    left out.
+    """Call the server at ``url``: ws://HOST:PORT/v1/realtime, or less of it as ``websocket_of`` of
+    ``clients.addresses`` completes it.
 
     Raises CallError where nobody answers or the call is refused. Hangs up on leaving.
     """
@@ -172,14 +172,11 @@ async def connect(
 def _address(url: str) -> tuple[str, str]:
     """The address of the WebSocket that is meant, and its host."""
     try:
-        parts = urlsplit(url)
-        usable = parts.scheme in _SCHEMES and parts.port != 0
+        parts = websocket_of(url)
     except ValueError:
-        usable = False
-    if not usable or not parts.hostname:
-        raise CallError(f"{url} is no address: it should look like ws://HOST:PORT/v1/realtime.")
-    path = parts.path if parts.path not in ("", "/") else _PATH
-    return parts._replace(scheme=_SCHEMES[parts.scheme], path=path).geturl(), parts.hostname
+        told = f"{url} is no address: it should look like ws://HOST:PORT/v1/realtime."
+        raise CallError(told) from None
+    return parts.geturl(), parts.hostname or ""
 
 
 def _understood(message: str | bytes) -> ServerEvent | None:
@@ -200,6 +197,9 @@ def _explanation(error: Exception, url: str, has_key: bool) -> str:
         return f"No answer from {url} in time: is the server overloaded, or the address wrong?"
     if isinstance(error, ConnectionRefusedError):
         return f"Nothing listens at {url}: start the server with `voice serve`."
+    if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLCertVerificationError):
+        plain = url.replace("wss://", "http://", 1)
+        return f"{url} does not speak TLS: a server without a proxy before it is called by {plain}."
     return f"Could not call {url}: {error}."
 
 

@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("files", nargs="*", type=Path, metavar="FILE", help="what the caller says: a recording")
     add("--demo", action="store_true", help="speak recordings of the model store")
-    address = "the server (%(default)s); http://HOST:PORT will do"
+    address = "the server (%(default)s); HOST:PORT will do"
     add("--url", default=DEFAULT_URL, help=address)
     add("--api-key", metavar="KEY", help="if the server asks for one")
     add("--model", help="handed to the server as it is")

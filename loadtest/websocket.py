@@ -10,7 +10,8 @@ import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import urlsplit
+
+from clients.addresses import websocket_of
 
 TEXT: Final = 1
 CLOSE: Final = 8
@@ -41,22 +42,18 @@ class Address:
 
 
 def address_of(url: str, path: str = "/v1/realtime") -> Address:
-    """What a person writes as a server's address; ``path`` where it names none. http means ws.
+    """What a person writes as a server's address, completed by ``clients.addresses``.
 
     Raises AddressError.
     """
-    wanted = f"{url} is no address: write it as ws://HOST:PORT{path}"
     try:
-        parts = urlsplit(url)
-        port = parts.port
+        parts = websocket_of(url, path)
     except ValueError as error:
-        raise AddressError(wanted) from error
-    secure = parts.scheme in ("wss", "https")
-    if parts.scheme not in ("ws", "wss", "http", "https") or not parts.hostname or port == 0:
-        raise AddressError(wanted)
+        raise AddressError(f"{url} is no address: write it as ws://HOST:PORT{path}") from error
+    secure = parts.scheme == "wss"
     query = f"?{parts.query}" if parts.query else ""
-    asked = (parts.path if parts.path not in ("", "/") else path) + query
-    return Address(parts.hostname, port or (443 if secure else 80), asked, secure)
+    port = parts.port or (443 if secure else 80)
+    return Address(str(parts.hostname), port, parts.path + query, secure)
 
 
 def handshake(address: Address, headers: Mapping[str, str]) -> bytes:

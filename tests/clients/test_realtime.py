@@ -55,7 +55,7 @@ async def test_the_key_is_shown_to_the_server(small_server: Any) -> None:
             pass
 
 
-@pytest.mark.parametrize("path", ["", "/", "/v1/realtime"])
+@pytest.mark.parametrize("path", ["", "/", "/v1", "/v1/realtime"])
 async def test_a_server_may_be_named_as_a_page_is(small_server: Any, path: str) -> None:
     url = small_server.url.replace("ws://", "http://").replace("/v1/realtime", path)
     async with connect(url, model="a model") as call:
@@ -104,7 +104,19 @@ async def test_a_server_that_is_not_up_is_said_to_be_down(unused_tcp_port: int) 
             pass
 
 
-@pytest.mark.parametrize("url", ["ftp://127.0.0.1/v1", "nonsense", "ws://[broken", "ws://h:x"])
+async def test_a_server_without_tls_is_said_to_have_none() -> None:
+    async def plain(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(plain, "127.0.0.1", 0) as listener:
+        port = listener.sockets[0].getsockname()[1]
+        with pytest.raises(CallError, match=rf"does not speak TLS.*http://127.0.0.1:{port}/v1"):
+            async with connect(f"https://127.0.0.1:{port}/v1"):
+                pass
+
+
+@pytest.mark.parametrize("url", ["ftp://127.0.0.1/v1", "mailto:me", "ws://[broken", "ws://h:x"])
 async def test_what_is_no_address_is_said_to_be_none(url: str) -> None:
     with pytest.raises(CallError, match="is no address"):
         async with connect(url):

@@ -31,7 +31,7 @@ def test_addresses_are_read_as_people_write_them(url, host, port, path, secure):
     assert (address.host, address.port, address.path, address.secure) == (host, port, path, secure)
 
 
-@pytest.mark.parametrize("url", ["", "there:8080", "ftp://there", "ws://", "ws://there:99999"])
+@pytest.mark.parametrize("url", ["", "there:port", "ftp://there", "ws://", "ws://there:99999"])
 def test_what_is_no_address_is_told_what_one_looks_like(url):
     with pytest.raises(AddressError, match="ws://HOST:PORT/v1/realtime"):
         address_of(url)
