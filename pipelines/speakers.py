@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Final
 
 from engines.diarization.turns import SpeakerTurn
-from pipelines.transcription.captions import Spoken, words_of
+from pipelines.transcription.captions import Spoken, joined, words_of
 
 NEAREST_MS: Final = 1_000
 """A word that is so far from all turns is nobody's."""
@@ -56,9 +56,8 @@ def by_speaker(stretches: Iterable[Spoken], turns: Iterable[SpeakerTurn]) -> lis
         said = [(next(speakers), word) for word in own]
         for speaker, group in groupby(said, key=lambda each: each[0]):
             part = [word for _, word in group]
-            whole = len(part) == len(own)
-            piece = stretch if whole else _joined(part, known=stretch.words != ())
-            pieces.append(replace(piece, speaker=speaker))
+            piece = replace(joined(part), words=tuple(part) if stretch.words else ())
+            pieces.append(replace(stretch if part == own else piece, speaker=speaker))
     return pieces
 
 
@@ -129,9 +128,3 @@ def _rightful(words: Sequence[Spoken], speakers: Sequence[str], place: int) -> s
     if after not in (own, "") and before == own and opens and not closes:
         return after  # the first word of a sentence, taken for the last of the one before
     return own
-
-
-def _joined(words: Sequence[Spoken], *, known: bool) -> Spoken:
-    text = " ".join(word.text for word in words)
-    end_ms = max(words[-1].end_ms, words[0].start_ms + 1)
-    return Spoken(text, words[0].start_ms, end_ms, tuple(words) if known else ())

@@ -7,37 +7,49 @@ somebody hesitates.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
+from engines.asr.guard import UNSPACED
 from engines.ports import Segment
 
-MOST_CHARACTERS: Final = 84
-"""Of a caption: two lines of 42, as broadcasters have them."""
+LINE: Final = 42
+"""Letters of a line, of which a caption has two, as broadcasters have it. Those of Chinese and
+Japanese are twice as wide."""
 
 MOST_MS: Final = 7_000
 GAP_MS: Final = 1_500
 """A pause within a stretch that no caption stays over, where words have their own times."""
 
-_LINE: Final = 42
+_LEAST: Final = 16
+"""Letters: less is not left over for a caption of its own."""
+
 _PAUSE: Final = 1
 """What a blank counts for, in letters."""
 
-_CLAUSE: Final = tuple(",;:.!?…")
+_SENTENCE: Final = tuple(".!?…。！？")
+_CLAUSE: Final = (*_SENTENCE, *",;:、，；：")
+
+_WORD: Final = re.compile(rf"[{UNSPACED}][^\w\s]*|[^\s{UNSPACED}]+")
+"""Between blanks, or a character of a script that has none, with what stands behind it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spoken:
     """Text with its place in a file: a stretch of speech, a caption, or a word. ``words``: those of
-    a stretch, where their times are known; ``speaker``: who says it, where that is told."""
+    a stretch, where their times are known; ``speaker``: who says it, where that is told. ``joined``
+    is a word with no blank before it."""
 
     text: str
     start_ms: int
     end_ms: int
     words: tuple[Spoken, ...] = ()
     speaker: str = ""
+    joined: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,37 +70,40 @@ class Utterance:
 
 def spoken_of(segment: Segment) -> Spoken:
     """The same as text with a place."""
-    words = tuple(Spoken(word.text.strip(), word.start_ms, word.end_ms) for word in segment.words)
-    return Spoken(segment.text, segment.start_ms, segment.end_ms, words)
+    words = [Spoken(word.text.strip(), word.start_ms, word.end_ms) for word in segment.words]
+    return Spoken(segment.text, segment.start_ms, segment.end_ms, _as_written(words, segment.text))
 
 
 def words_of(spoken: Spoken) -> list[Spoken]:
     """Its words, with their own times, or else each with its share of the time."""
     if spoken.words:
         return list(spoken.words)
-    words = spoken.text.split()
+    words = _WORD.findall(spoken.text)
     whole = sum(len(word) + _PAUSE for word in words)
     lasts, borders, passed = spoken.end_ms - spoken.start_ms, [spoken.start_ms], 0
     for word in words:
         passed += len(word) + _PAUSE
         borders.append(spoken.start_ms + lasts * passed // whole)
-    return [Spoken(word, *between) for word, between in zip(words, pairwise(borders), strict=True)]
+    timed = [Spoken(word, *between) for word, between in zip(words, pairwise(borders), strict=True)]
+    return list(_as_written(timed, spoken.text))
+
+
+def joined(words: Sequence[Spoken]) -> Spoken:
+    """One piece of text, never empty in time."""
+    text = "".join(word.text if word.joined else f" {word.text}" for word in words).strip()
+    end_ms = max(words[-1].end_ms, words[0].start_ms + 1)
+    return Spoken(text, words[0].start_ms, end_ms)
 
 
 def captions_of(spoken: Iterable[Spoken]) -> Iterator[Spoken]:
-    """The same, in pieces that can be read at a glance, ended at a clause where there is one."""
+    """The same, in pieces that can be read at a glance, ended at a sentence or a clause where there
+    is one."""
     for stretch in spoken:
-        caption: list[Spoken] = []
-        for word in words_of(stretch):
-            if caption and not _fits(caption, word):
-                yield _joined(caption, stretch.speaker)
-                caption = []
-            caption.append(word)
-            if word.text.endswith(_CLAUSE) and 2 * _length(caption) > MOST_CHARACTERS:
-                yield _joined(caption, stretch.speaker)
-                caption = []
-        if caption:
-            yield _joined(caption, stretch.speaker)
+        words = words_of(stretch)
+        while words:
+            count = _at_a_glance(words, stretch.speaker)
+            yield replace(joined(words[:count]), speaker=stretch.speaker)
+            words = words[count:]
 
 
 def srt(spoken: Iterable[Spoken]) -> str:
@@ -123,33 +138,59 @@ def _voice(speaker: str) -> str:
     return f"<v {_escaped(speaker)}>" if speaker else ""
 
 
-def _fits(caption: list[Spoken], word: Spoken) -> bool:
+def _as_written(words: Sequence[Spoken], text: str) -> tuple[Spoken, ...]:
+    """The same, with the blanks between them that ``text`` has."""
+    written, place = list[Spoken](), 0
+    for word in words:
+        found = text.find(word.text, place)
+        written.append(replace(word, joined=found == place and found > 0))
+        place = max(found, place) + len(word.text)
+    return tuple(written)
+
+
+def _at_a_glance(words: Sequence[Spoken], speaker: str) -> int:
+    """How many of them make up a caption."""
+    most = next((n for n in range(1, len(words)) if not _fits(words[: n + 1], speaker)), len(words))
+    if most == len(words) or words[most].start_ms - words[most - 1].end_ms >= GAP_MS:
+        return most
+    for ends in (_SENTENCE, _CLAUSE):
+        for count in range(most, 0, -1):
+            full = _width(joined(words[:count]).text) > LINE
+            if full and words[count - 1].text.endswith(ends) and _is_worth(words[count:]):
+                return count
+    while most > 1 and not _is_worth(words[most:]):
+        most -= 1
+    return most
+
+
+def _fits(words: Sequence[Spoken], speaker: str) -> bool:
+    text = said_by(replace(joined(words), speaker=speaker))
     return (
-        _length(caption) + 1 + len(word.text) <= MOST_CHARACTERS
-        and word.end_ms - caption[0].start_ms <= MOST_MS
-        and word.start_ms - caption[-1].end_ms < GAP_MS
+        max(map(_width, _lines(text).split("\n"))) <= LINE
+        and words[-1].end_ms - words[0].start_ms <= MOST_MS
+        and words[-1].start_ms - words[-2].end_ms < GAP_MS
     )
 
 
-def _length(caption: list[Spoken]) -> int:
-    return sum(len(word.text) + 1 for word in caption) - 1
+def _is_worth(words: Sequence[Spoken]) -> bool:
+    """A caption of their own."""
+    return _width(joined(words).text) >= _LEAST
 
 
-def _joined(caption: list[Spoken], speaker: str) -> Spoken:
-    text = " ".join(word.text for word in caption)
-    end_ms = max(caption[-1].end_ms, caption[0].start_ms + 1)
-    return Spoken(text, caption[0].start_ms, end_ms, speaker=speaker)
+def _width(text: str) -> int:
+    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
+    return len(text) + wide
 
 
 def _lines(text: str) -> str:
     """In two lines where one is too long, cut nearest to the middle."""
-    if len(text) <= _LINE:
+    if _width(text) <= LINE:
         return text
-    blanks = [place for place, character in enumerate(text) if character == " "]
-    if not blanks:
+    cuts = [match.start() for match in _WORD.finditer(text)][1:]
+    if not cuts:
         return text
-    middle = min(blanks, key=lambda place: abs(2 * place - len(text)))
-    return f"{text[:middle]}\n{text[middle + 1 :]}"
+    middle = min(cuts, key=lambda place: abs(2 * _width(text[:place]) - _width(text)))
+    return f"{text[:middle].rstrip()}\n{text[middle:]}"
 
 
 def _escaped(text: str) -> str:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from engines.ports import Segment, Word
 from pipelines.transcription.captions import (
-    MOST_CHARACTERS,
+    LINE,
     MOST_MS,
     Spoken,
     Utterance,
@@ -55,7 +55,55 @@ def test_a_long_caption_has_two_lines() -> None:
     lines = srt([LONG]).split("\n\n")[0].split("\n")[2:]
     assert " ".join(lines) == first
     assert len(lines) == 2
-    assert max(map(len, lines)) <= MOST_CHARACTERS // 2 + len("seven letters,")
+    assert max(map(len, lines)) <= LINE
+
+
+def lines_of(spoken: Spoken) -> list[list[str]]:
+    return [caption.split("\n")[2:] for caption in srt([spoken]).strip().split("\n\n")]
+
+
+def test_no_line_is_longer_with_the_name_of_who_speaks() -> None:
+    text = "it is a long way from here to there and back again, they say, whoever goes by himself"
+    captions = lines_of(Spoken(text, 0, 6_000, speaker="Speaker 10"))
+    assert len(captions) == 2
+    for caption in captions:
+        assert len(caption) <= 2
+        assert max(map(len, caption)) <= LINE
+
+
+def test_a_stretch_that_fits_is_not_cut_at_its_clauses() -> None:
+    text = "The ticket for the two of us costs $3.50 on December 5th, 2026."
+    assert [each.text for each in captions_of([Spoken(text, 0, 6_000)])] == [text]
+
+
+def test_no_single_word_is_left_for_a_caption_of_its_own() -> None:
+    text = "He says that he has been living here for most of his life and is in Jersey now, though."
+    *_, last = captions_of([Spoken(text, 0, 6_500)])
+    assert last.text.endswith(" though.")
+    assert len(last.text) > 16
+
+
+def test_a_caption_ends_with_a_sentence_rather_than_a_clause() -> None:
+    text = "This is the first of a few sentences in all. Then there is another, with clauses, too."
+    first = next(captions_of([Spoken(text, 0, 6_500)]))
+    assert first.text.endswith("in all.")
+
+
+def test_scripts_without_blanks_are_cut_between_characters() -> None:
+    text = "今日はとても良い天気ですね。明日も晴れるといいのですが、" * 3
+    captions = list(captions_of([Spoken(text, 0, 15_000)]))
+    assert "".join(caption.text for caption in captions) == text
+    assert len(captions) > 2
+    assert all(caption.text[-1] in "。、" for caption in captions)
+    assert all(
+        len(line) <= LINE // 2 for each in lines_of(Spoken(text, 0, 15_000)) for line in each
+    )
+
+
+def test_characters_with_their_own_times_have_no_blanks_between_them() -> None:
+    words = tuple(Word(each, 100 * n, 100 * n + 90, 0.9) for n, each in enumerate("你好吗"))
+    spoken = spoken_of(Segment("你好吗", 0, 300, words=words))
+    assert [each.text for each in captions_of([spoken])] == ["你好吗"]
 
 
 def test_a_word_without_end_stays_whole() -> None:
@@ -106,10 +154,10 @@ texts = st.lists(
 def test_captions_keep_every_word_in_order_and_time(text: str, start: int, lasts: int) -> None:
     spoken = Spoken(text, start, start + lasts)
     captions = list(captions_of([spoken]))
-    assert " ".join(caption.text for caption in captions).split() == text.split()
+    assert "".join(caption.text for caption in captions).replace(" ", "") == text.replace(" ", "")
     for caption in captions:
         assert start <= caption.start_ms < caption.end_ms <= start + lasts + len(captions)
-        assert " " not in caption.text or len(caption.text) <= MOST_CHARACTERS
+        assert " " not in caption.text or len(caption.text) <= 2 * LINE
         assert " " not in caption.text or caption.end_ms - caption.start_ms <= MOST_MS
     starts = [caption.start_ms for caption in captions]
     assert starts == sorted(starts)
