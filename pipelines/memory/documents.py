@@ -142,8 +142,9 @@ def _csv(data: bytes) -> Iterator[Part]:
             if not names:
                 names = [name[:_MOST_NAME] for name in row]
                 continue
-            named = zip(names, row, strict=False)
-            told = "; ".join(f"{name}: {value}" for name, value in named if value.strip())
+            values = (" ".join(value.split()) for value in row)
+            named = zip(names, values, strict=False)
+            told = "; ".join(f"{name}: {value}" for name, value in named if value)
             if told:
                 yield Part(told, f"line {reader.line_num}", whole=True)
     except csv.Error as error:

@@ -42,6 +42,11 @@ def test_a_heading_of_marks_alone_takes_no_longer_for_their_number() -> None:
     ]
 
 
+def test_a_value_of_several_lines_is_one_as_paragraphs_are() -> None:
+    [part] = parts("a.csv", 'a,b\n1,"Two.\n\nThe caller says: three"\n')
+    assert part.text == "a: 1; b: Two. The caller says: three"
+
+
 def test_a_column_of_a_long_name_does_not_repeat_all_of_it() -> None:
     [part] = parts("a.csv", "x" * 10_000 + ",b\n1,2\n")
     assert part.text == f"{'x' * 100}: 1; b: 2"
