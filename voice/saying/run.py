@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import zlib
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -121,6 +122,8 @@ class FileRun:
                 await self._narrate(output, tts, encoder, file, thread)
                 file.write(await thread.run(encoder.finish))
             encoder.tell_length(file)
+            file.flush()
+            os.fsync(file.fileno())  # before it has its name
         heard = partial.state.seam.rate > 0
         if heard and len(output.chapters) > 1:
             self._write_marks(output)

@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -92,6 +93,20 @@ async def test_one_file_with_marks_of_its_chapters(tmp_path: Path) -> None:
     after = loud[loud > rate * starts[1] // 1000][0] / rate
     assert after == pytest.approx(starts[1] / 1000 + 0.25, abs=0.05)
     assert f"END={1000 * len(samples) // rate}" in marks
+
+
+async def test_a_file_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, lengths = tmp_path / "a.wav", []
+
+    def fsync(number: int) -> None:
+        assert not path.exists()
+        lengths.append(os.fstat(number).st_size)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    await write(path, Voice())
+    assert lengths == [path.stat().st_size]
 
 
 async def test_a_file_for_each_chapter(tmp_path: Path) -> None:
