@@ -61,12 +61,17 @@ class Chunk:
     speech_end_ms: int
     shared_ms: int = 0
 
-    def span(self, start_ms: int, end_ms: int) -> tuple[int, int]:
-        """From a time within it to another, as times of the file, held within its speech and never
-        empty."""
+    def span(self, start_ms: int, end_ms: int, least_ms: int = 1) -> tuple[int, int]:
+        """From a time within it to another, as times of the file, held within its speech; it has
+        ``least_ms``, so that what may have none overlaps nothing that it did not before."""
         first, last = self.speech_start_ms, self.speech_end_ms
-        start = min(max(self.start_ms + start_ms, first), last - 1)
-        return start, min(max(self.start_ms + end_ms, start + 1), last)
+        return held(self.start_ms + start_ms, self.start_ms + end_ms, first, last, least_ms)
+
+
+def held(start_ms: int, end_ms: int, first_ms: int, last_ms: int, least_ms: int) -> tuple[int, int]:
+    """A span held within another: see ``Chunk.span``."""
+    start_ms = min(max(start_ms, first_ms), last_ms - least_ms)
+    return start_ms, min(max(end_ms, start_ms + least_ms), last_ms)
 
 
 class Chunker:

@@ -256,7 +256,7 @@ def _utterance(chunk: Chunk, transcript: Transcript) -> Utterance:
 
 def _placed(chunk: Chunk, segment: Segment) -> Segment:
     words = tuple(
-        Word(word.text, *chunk.span(word.start_ms, word.end_ms), word.probability)
+        Word(word.text, *chunk.span(word.start_ms, word.end_ms, 0), word.probability)
         for word in segment.words
     )
     start_ms, end_ms = chunk.span(segment.start_ms, segment.end_ms)

@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 
 from engines.ports import Segment, Word
 from pipelines.transcription.captions import Utterance
+from pipelines.transcription.chunks import held
 
 T = TypeVar("T", Segment, Word)
 
@@ -55,15 +56,14 @@ def _apart(before: Utterance, after: Utterance) -> tuple[Utterance, Utterance]:
 
 
 def _within(utterance: Utterance, first_ms: int, last_ms: int) -> Utterance:
-    """All of it held between two times, and nothing empty."""
+    """All of it held between two times."""
 
-    def held(spoken: T) -> T:
-        start_ms = min(max(spoken.start_ms, first_ms), last_ms - 1)
-        end_ms = min(max(spoken.end_ms, start_ms + 1), last_ms)
-        return replace(spoken, start_ms=start_ms, end_ms=end_ms)
+    def within(spoken: T, least_ms: int) -> T:
+        span = held(spoken.start_ms, spoken.end_ms, first_ms, last_ms, least_ms)
+        return replace(spoken, start_ms=span[0], end_ms=span[1])
 
     segments = (
-        replace(held(segment), words=tuple(map(held, segment.words)))
+        replace(within(segment, 1), words=tuple(within(word, 0) for word in segment.words))
         for segment in utterance.segments
     )
     return replace(utterance, segments=tuple(segments))

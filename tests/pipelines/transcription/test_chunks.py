@@ -101,6 +101,7 @@ def test_times_within_a_chunk_become_the_files_and_stay_in_its_speech() -> None:
     assert chunk.span(0, 3_000) == (10_300, 12_800)
     assert chunk.span(2_900, 2_950) == (12_799, 12_800)
     assert chunk.span(700, 700) == (10_700, 10_701)
+    assert chunk.span(2_900, 2_950, 0) == (12_800, 12_800)
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 900)), max_size=12))
