@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
+from engines.ports import EngineError
 from voice.wire.realtime_errors import WireError
 
 STALL_S: Final = 60.0
@@ -54,7 +56,7 @@ async def read_body(request: Request, most: int, least_per_s: int) -> bytes:
 @asynccontextmanager
 async def read_form(request: Request, most: int, least_per_s: int) -> AsyncIterator[Form]:
     """A multipart form with one file of ``most`` bytes, which is there until the context is left.
-    Raises what ``read_body`` does, and WireError."""
+    Raises what ``read_body`` does, WireError, and EngineError where the disk does not take it."""
     kind, options = parse_options_header(request.headers.get("content-type"))
     if kind != b"multipart/form-data":
         raise WireError("invalid_content_type", "Send a multipart form: multipart/form-data.")
@@ -71,6 +73,11 @@ async def read_form(request: Request, most: int, least_per_s: int) -> AsyncItera
         parsed = await parser.parse()
     except MultiPartException as error:
         raise WireError("invalid_form", f"The form cannot be read: {error.message}") from error
+    except TimeoutError:
+        raise
+    except OSError as error:
+        told = f"the upload cannot be kept in {tempfile.gettempdir()} ({error}): make room there"
+        raise EngineError("server", "unavailable", told) from error
     try:
         items = parsed.multi_items()
         file = parsed.get("file")

@@ -4,8 +4,10 @@ import asyncio
 from typing import Any
 
 import pytest
+from starlette.datastructures import UploadFile
 from starlette.requests import ClientDisconnect, Request
 
+from engines.ports import EngineError
 from voice.doors.uploads import (
     GRACE_S,
     STALL_S,
@@ -176,6 +178,19 @@ async def test_a_file_that_is_too_long_leaves_nothing_open(size: int) -> None:
     with pytest.raises(TooLargeError):
         async with read_form(request_of(data), 999, LEAST):
             pass
+
+
+async def test_a_full_disk_is_told_with_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(UploadFile, "write", full)
+    request = request_of(part("file", b"x" * 100, "a.wav"), END)
+    told = r"server: the upload cannot be kept in /.*No space left on device.*make room there"
+    with pytest.raises(EngineError, match=told) as refused:
+        async with read_form(request, 1000, LEAST):
+            pass
+    assert refused.value.code == "unavailable"
 
 
 async def test_a_client_that_goes_in_the_middle_of_its_file() -> None:
