@@ -35,6 +35,7 @@ from engines.downloads import (
     sha256_of,
     verify_file,
 )
+from engines.nearest import nearest
 from engines.ports import EngineError
 
 __all__ = ["Fault", "ModelMissing", "ModelStore", "Progress", "Silence", "verify_file"]
@@ -147,14 +148,19 @@ class ModelStore:
             for model in models:
                 self._pull(model, progress)
 
+    def download_bytes(self, names: Iterable[str]) -> int:
+        """How much ``pull`` fetches for these models, but for what it has begun before."""
+        files = (fault.file for name in names for fault in self.faults(name))
+        pieces = (piece for file in files for piece in file.pieces)
+        return sum(a.size for a in {piece.archive for piece in pieces if isinstance(piece, Member)})
+
     def _model(self, name: str) -> Model:
         try:
             return self.catalogue[name]
         except KeyError:
-            known = ", ".join(self.catalogue)
             raise ModelMissing(
-                f"no model is called {name!r}: choose from {known}; `voice models list` tells what"
-                " each is for"
+                f"no model is called {name!r}.{nearest(name, self.catalogue)} (`voice models list`"
+                " tells what each is for)"
             ) from None
 
     def _own_folder(self, name: str) -> Path:

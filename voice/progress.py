@@ -22,6 +22,11 @@ def pace(rate: float) -> str:
     return f"{rate:.{0 if rate >= 10 else 1}f}x (RTF {1 / rate:.{3 if rate >= 10 else 2}f})"
 
 
+def counted(number: int, what: str, several: str = "") -> str:
+    """``1 call``, ``2 calls``; ``several``: what two are called, where it is not that with an s."""
+    return f"{number} {what if number == 1 else several or f'{what}s'}"
+
+
 class Bar:
     """One bar, with words behind it. It is there while it is ``drawn``, if it ``draws`` at all."""
 

