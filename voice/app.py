@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import engines
+from engines.downloads import StoreError
 from engines.models import ModelStore
 from engines.ports import Asr, Embedder, EndOfTurn, EngineError, Tts, Vad
 from engines.remote.spec import EngineSpec, Kind, Place
@@ -34,6 +35,7 @@ from voice.house import House
 from voice.late_diarizer import LateDiarizer
 from voice.metering import Meter, metered
 from voice.metrics import Metrics
+from voice.model_states import UNUSABLE, model_states
 from voice.packages import TRACES, faults, needs_of, packages
 
 if TYPE_CHECKING:
@@ -48,10 +50,13 @@ _CREATES: Final = re.compile(r"^def create\(| as create$", re.MULTILINE)
 async def open_house(config: Config) -> AsyncIterator[House]:
     """The engines, made and not yet warm; closed at the end of the context.
 
-    Raises what ``check_engines`` raises, and EngineError for a model that is not there.
+    Raises what ``check_engines`` raises, and EngineError for a model that is not there, or an index
+    that is of no use.
     """
     check_engines(config)
     models = ModelStore(config.models_path)
+    check_models(config, models)
+    check_index(config)
     async with AsyncExitStack() as stack:
         made, meter = {}, Meter()
         places, shared = _places(config), config.placement.shared()
@@ -152,6 +157,37 @@ def check_engines(config: Config, kinds: Sequence[str] | None = None) -> None:
     found.tell()
 
 
+def check_models(config: Config, models: ModelStore) -> None:
+    """Raises EngineError where the models of several engines are not in place, with the one command
+    that brings all of them. One is told of by its engine, which may do without."""
+    wanted, shared = config.placement.wanted(), config.placement.shared()
+    kinds = [kind for kind in engine_kinds(config) if kind in wanted or kind not in shared]
+    options = (options_of(kind, getattr(config, kind))[0] for kind in kinds)
+    states = (state for each in options for state in model_states(each, models))
+    names = list(dict.fromkeys(state.name for state in states if state.state in UNUSABLE))
+    if len(names) > 1:
+        told = f"{', '.join(names)} are not in {models.root}, or are damaged"
+        raise StoreError(f"{told}: run `{models.pull_command(*names)}` to fetch them")
+
+
+def check_index(config: Config) -> None:
+    """Raises EngineError where the documents are in no index, or in one that an embedder of ours
+    cannot be asked for: what can be told without its model."""
+    if config.memory.index is None:
+        return
+    from pipelines.memory.store import Index
+
+    index = Index(Path(config.memory.index).expanduser())
+    index.close()
+    section = config.embedding
+    ours = engine_path("embedding", section.engine).startswith("engines.")
+    model = getattr(options_of("embedding", section)[0], "model", "")
+    if ours and model and model != index.model:
+        told = f"is of the embedder {index.model}, and [embedding] is {model}"
+        told = f"{index.path}: {told}: run `voice index` again"
+        raise EngineError("memory", "unavailable", told)
+
+
 def engine_kinds(config: Config) -> tuple[str, ...]:
     """The sections of the engines that a configuration cannot do without."""
     judge = () if config.end_of_turn.engine == NO_ENGINE else ("end_of_turn",)
@@ -247,6 +283,12 @@ def _documents(config: Config, embedder: Embedder | None) -> Documents | None:
         return None
     from pipelines.memory.lookup import Documents  # with a database, which few servers need
 
+    if config.llm.engine == "smollm2":
+        logger.warning(
+            "memory.index: smollm2 is too small to make use of documents: its answers get worse"
+            ' with them. Set [llm] engine = "openai", base_url and model (vLLM, Ollama, or a hosted'
+            " service), or leave memory.index out"
+        )
     return Documents(config.memory, Path(config.memory.index).expanduser(), embedder)
 
 

@@ -8,20 +8,20 @@ import os
 import platform
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import httpx
 
 from engines.endpoint import endpoint_client, endpoint_url, without_key
-from engines.models import ModelStore, is_path
+from engines.models import ModelStore
 from engines.placement import Inventory, Plan, draft
 from engines.ports import EngineError
 from engines.remote.endpoints import is_listening
-from voice.app import engine_kinds, make_engine, options_of
+from voice.app import check_index, engine_kinds, make_engine, options_of
 from voice.config import Config, ConfigError, EngineConfig
 from voice.doctor_phones import Phones, phones_of
 from voice.doors.audiosocket import audiosocket_listener
+from voice.model_states import UNUSABLE, ModelState, model_states
 from voice.packages import (
     NVML,
     TENSORRT_LLM,
@@ -31,9 +31,8 @@ from voice.packages import (
     packages,
     version_of,
 )
-from voice.server import check_exposure, listen
+from voice.server import check_exposure, listen, url_of
 
-_UNUSABLE: Final = ("missing", "damaged")
 _USABLE: Final = ("ready", "folder", "named")
 _OVER_HTTP: Final = ("", "completions")
 _CALL_S: Final = 3.0
@@ -47,15 +46,6 @@ class Machine:
     memory_mib: int
     python: str
     system: str
-
-
-@dataclass(frozen=True, slots=True)
-class ModelState:
-    """A model that an engine is set to. ``state``: ready, missing, damaged, folder, no folder, or
-    named, where only the engine can tell."""
-
-    name: str
-    state: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +70,8 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All of it. ``starts``: no problem was found."""
+    """All of it. ``starts``: no problem was found. ``running``: the address of a server of ours
+    that is there already; empty where there is none."""
 
     starts: bool
     machine: Machine
@@ -91,6 +82,7 @@ class Report:
     problems: tuple[Problem, ...]
     models_dir: str
     phones: Phones | None = None
+    running: str = ""
 
 
 def examine(config: Config | ConfigError, inventory: Inventory) -> Report:
@@ -108,13 +100,15 @@ def examine(config: Config | ConfigError, inventory: Inventory) -> Report:
     silent = [(kind, one) for kind in shared for one in shared[kind] if not is_listening(one)]
     there = tuple(packages(_needed(checks, plan)))
     lacking = faults(there)
+    closed, running = _door(config)
     found = [
-        *_closed_doors(config),
+        *closed,
         *map(Problem, dict.fromkeys(text for check in checks for text in check.problems)),
         *_unpulled(checks, models),
         *(_unheard(kind, endpoint) for kind, endpoint in silent),
         *map(Problem, lacking),
         *_unplaced(plan),
+        *_useless_index(config),
     ]
     broken = {kind for kinds in lacking.values() for kind in kinds}
     broken |= {kind for kind, _ in silent} | {seat.kind for seat in plan.lacks}
@@ -123,9 +117,18 @@ def examine(config: Config | ConfigError, inventory: Inventory) -> Report:
         Engine(check.kind, check.name, check.models, check.places, ready=check.kind not in broken)
         for check in checks
     )
-    root, phones = str(models.root), phones_of(config)
-    problems = tuple(found)
-    return Report(not found, _machine(), inventory, there, engines, plan, problems, root, phones)
+    return Report(
+        not found,
+        _machine(),
+        inventory,
+        there,
+        engines,
+        plan,
+        tuple(found),
+        str(models.root),
+        phones_of(config),
+        running,
+    )
 
 
 def _machine() -> Machine:
@@ -153,7 +156,7 @@ class _Check:
     @property
     def unusable(self) -> list[str]:
         """The models of the store that must be fetched."""
-        return [model.name for model in self.models if model.state in _UNUSABLE]
+        return [model.name for model in self.models if model.state in UNUSABLE]
 
 
 async def _check(config: Config, models: ModelStore, inventory: Inventory) -> list[_Check]:
@@ -184,7 +187,7 @@ async def _check_one(
     if options is None:  # the package that is missing is told of with the way to get it
         return _Check(kind, section.engine, places, (), needs, ())
     try:
-        states = tuple(_model_states(options, models))
+        states = tuple(model_states(options, models))
     except OSError as error:
         fault = f"models_dir: {error.strerror}: {models.root}: name a folder"
         return _Check(kind, section.engine, places, (), needs, (fault,))
@@ -253,25 +256,6 @@ def _no_gpu(places: Sequence[str], inventory: Inventory, needs: Sequence[str]) -
     return ""
 
 
-def _model_states(options: Any, models: ModelStore) -> Iterator[ModelState]:
-    """The models that options name: any of the catalogue, and the fields that hold others."""
-    for option in dataclasses.fields(options):
-        value = getattr(options, option.name)
-        if isinstance(value, str) and value in models.catalogue:
-            yield ModelState(value, _state(value, models))
-        elif option.name in ("model", "snac") and value:
-            is_folder = Path(value).expanduser().is_dir()
-            other = "no folder" if is_path(value) else "named"
-            yield ModelState(value, "folder" if is_folder else other)
-
-
-def _state(name: str, models: ModelStore) -> str:
-    faults = models.faults(name)
-    if not faults:
-        return "ready"
-    return "missing" if any(fault.missing for fault in faults) else "damaged"
-
-
 # --- packages -------------------------------------------------------------------------------
 
 
@@ -290,15 +274,39 @@ def _needed(checks: Sequence[_Check], plan: Plan) -> dict[str, list[str]]:
 # --- the rest -------------------------------------------------------------------------------
 
 
-def _closed_doors(config: Config) -> Iterator[Problem]:
-    """Why the server may not listen where it is told to, or cannot."""
+def _door(config: Config) -> tuple[list[Problem], str]:
+    """Why the server may not listen where it is told to, or cannot; and the address of the server
+    of ours that does, if that is why."""
     try:
         check_exposure(config)
         with listen(config):  # at once, as they will be
             if (phones := audiosocket_listener(config.phone)) is not None:
                 phones.close()
     except (ConfigError, OSError) as error:
+        running = _running(config) if isinstance(error, OSError) else ""
+        return ([], running) if running else ([Problem(str(error))], "")
+    return [], ""
+
+
+def _running(config: Config) -> str:
+    """Where a server of ours answers, if one does."""
+    url = url_of(config.server.host, config.server.port, here=True)
+    try:
+        with httpx.Client(timeout=_CALL_S, trust_env=False) as client:
+            health, ready = (client.get(f"{url}/{door}").json() for door in ("health", "ready"))
+    except (httpx.HTTPError, ValueError):
+        return ""
+    ours = health == {"status": "ok"} and isinstance(ready, dict) and "status" in ready
+    return url if ours else ""
+
+
+def _useless_index(config: Config) -> Iterator[Problem]:
+    try:
+        check_index(config)
+    except EngineError as error:
         yield Problem(str(error))
+    except ConfigError:  # told of with the engines
+        return
 
 
 def _unpulled(checks: Sequence[_Check], models: ModelStore) -> Iterator[Problem]:

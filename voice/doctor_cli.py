@@ -21,10 +21,11 @@ from engines.placement import Gpu, Inventory, Plan, Seat, Slice, inventory
 from engines.remote.endpoints import is_endpoint
 from voice.app import check_engines
 from voice.config import Config, ConfigError, load
-from voice.config_options import add_config_options
+from voice.config_options import add_address_options, add_config_options, address_settings
 from voice.doctor import Engine, Report, examine
 from voice.doctor_phones import Phones
 from voice.packages import Package
+from voice.progress import counted
 
 _STATES: Final = {
     "ready": ("ready", "green"),
@@ -39,6 +40,7 @@ _STATES: Final = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``voice doctor``: those of ``voice serve`` that choose what is needed."""
     add_config_options(parser)
+    add_address_options(parser)
     parser.add_argument("--json", action="store_true", help="print all of it for programs")
 
 
@@ -56,7 +58,8 @@ def run(parsed: argparse.Namespace, console: Console | None = None) -> int:
 
 def _config(parsed: argparse.Namespace) -> Config | ConfigError:
     try:
-        return load(parsed.config, os.environ, parsed.set, check_engines=check_engines)
+        settings = [*parsed.set, *address_settings(parsed)]
+        return load(parsed.config, os.environ, settings, check_engines=check_engines)
     except ConfigError as error:
         return error
 
@@ -144,13 +147,16 @@ class _Page:
 
     def _verdict(self, report: Report) -> None:
         problems = report.problems
+        if report.running:
+            there = f"A server of Antiphon runs at {report.running}: its port is its own."
+            self._console.print(there, style="bold", highlight=False)
         if not problems:
-            self._console.print(
-                "Nothing is in the way of `voice serve`.", style="bold green", highlight=False
-            )
+            nothing = "Nothing else" if report.running else "Nothing"
+            verdict = f"{nothing} is in the way of `voice serve`."
+            self._console.print(verdict, style="bold green", highlight=False)
             self._line(_untried(report), "dim")
             return
-        count = "1 thing stands" if len(problems) == 1 else f"{len(problems)} things stand"
+        count = counted(len(problems), "thing stands", "things stand")
         verdict = f"`voice serve` would not start: {count} in its way."
         self._console.print(verdict, style="bold red", highlight=False)
         for number, problem in enumerate(problems, 1):
@@ -205,7 +211,7 @@ def _processes(engine: Engine) -> str:
         return "in the server"
     shared = sum(map(is_endpoint, engine.places))
     count = len(engine.places) - shared
-    words = ["1 process" if count == 1 else f"{count} processes"] if count else []
+    words = [counted(count, "process", "processes")] if count else []
     return ", ".join([*words, f"{shared} shared"] if shared else words)
 
 

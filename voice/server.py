@@ -36,6 +36,7 @@ from voice.overload import Overload
 from voice.socket import CallSocket, DoorstepProtocol, Turnstile
 
 BACKLOG: Final = 2048
+_LOOPBACKS: Final = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}
 CLOSE_S: Final = 10
 """How long clients may take to go once their calls were closed."""
 
@@ -91,7 +92,8 @@ async def serve(config: Config, told: Callable[[str], None]) -> None:
             listener = last.enter_context(listen(config))
             phones = audiosocket_listener(config.phone)
             last.enter_context(phones or nullcontext())
-            url = _url(listener)  # asked now: the socket may be closed before the models are warm
+            # Asked now: the socket may be closed before the models are warm.
+            address: tuple[str, int] = listener.getsockname()[:2]
             server = DrainingServer(_uvicorn_config(house), house)
             last.enter_context(_terminated_last(server))
             last.enter_context(_hangup_as_termination())
@@ -101,7 +103,7 @@ async def serve(config: Config, told: Callable[[str], None]) -> None:
                         tasks.create_task(Overload(house).watch()),
                         tasks.create_task(house.reception.watch()),
                         tasks.create_task(watch_cpu(house.meter)),
-                        tasks.create_task(_get_ready(house, url, told)),
+                        tasks.create_task(_get_ready(house, address, told)),
                     ]
                     if phones is not None:
                         told("listening for AudioSocket at {}:{}".format(*phones.getsockname()))
@@ -164,11 +166,14 @@ def check_exposure(config: Config) -> None:
     )
 
 
-async def _get_ready(house: House, url: str, told: Callable[[str], None]) -> None:
+async def _get_ready(house: House, address: tuple[str, int], told: Callable[[str], None]) -> None:
     if not any(house.config.keys.values()):
         told("no API keys are set: listening on the loopback only (set VOICE_API_KEYS for more)")
     await warm_up(house, told)
     _settle_memory()
+    url, here = url_of(*address), url_of(*address, here=True)
+    if here != url:
+        told(f"on this machine it is {here}")
     told(f"READY {url}")
 
 
@@ -181,8 +186,10 @@ def _settle_memory() -> None:
     gc.set_threshold(10_000, 10, 10)
 
 
-def _url(listener: socket.socket) -> str:
-    host, port = listener.getsockname()[:2]
+def url_of(host: str, port: int, *, here: bool = False) -> str:
+    """The address of a server that listens there. ``here``: one that can be opened on this machine,
+    where it listens at all of them."""
+    host = _LOOPBACKS.get(host, host) if here else host
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
@@ -216,4 +223,5 @@ def listen(config: Config) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
-        raise OSError(f"cannot listen on {host}:{port}: {reason}; try another --port") from error
+        another = f"try another --port (`make run PORT={port + 1}`)"
+        raise OSError(f"cannot listen on {host}:{port}: {reason}; {another}") from error

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from engines.embedding.scripted import ScriptedEmbedder
+from engines.models import ModelStore
 from engines.placement import Gpu, Inventory
 from engines.ports import EngineError, Priority, SpeechRequest
 from pipelines.memory.indexing import bring_up_to_date
@@ -331,10 +333,48 @@ class Untold:
 
 async def test_an_index_that_is_missing_keeps_the_house_closed(tmp_path: Path) -> None:
     settings = (f"memory.index={tmp_path / 'gone'}",)
-    async with open_house(load(settings=settings, scripted=True)) as house:
-        with pytest.raises(EngineError, match="make it by `voice index DIR`"):
-            await warm_up(house, lambda line: None)
-        assert not house.ready
+    with pytest.raises(EngineError, match="make it by `voice index DIR`"):
+        async with open_house(load(settings=settings, scripted=True)):
+            pass
+
+
+async def test_an_index_of_another_embedder_is_told_before_any_model_is_loaded(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "house").mkdir()
+    (tmp_path / "house" / "meals.txt").write_text("Breakfast is from seven to ten.")
+    index = tmp_path / "house.index"
+    config = load(settings=(f"memory.index={index}",), scripted=True)
+    async with open_embedding(config) as embedder:
+        await bring_up_to_date(tmp_path / "house", index, embedder, Untold())
+    app.check_index(config)
+    app.check_index(load(scripted=True))
+    other = ("embedding.engine=minilm", f"memory.index={index}")
+    with pytest.raises(EngineError, match=r"is of the embedder .*, and \[embedding\] is all-mini"):
+        app.check_index(load(settings=other, scripted=True))
+
+
+async def test_models_that_are_missing_are_told_together(tmp_path: Path) -> None:
+    settings = ("end_of_turn.engine=none", f"models_dir={tmp_path}")
+    with pytest.raises(EngineError) as caught:
+        async with open_house(load(settings=settings)):
+            pass
+    assert str(caught.value) == (
+        f"silero-vad, moonshine-tiny-en, smollm2-135m are not in {tmp_path}, or are damaged: run"
+        f" `voice models pull silero-vad moonshine-tiny-en smollm2-135m --folder {tmp_path}` to"
+        " fetch them"
+    )
+
+
+async def test_documents_are_not_for_the_smallest_model(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = load(settings=("llm.engine=smollm2", "memory.index=x"), scripted=True)
+    documents = app._documents(config, ScriptedEmbedder())
+    assert documents is not None
+    await documents.close()
+    assert "smollm2 is too small to make use of documents" in caplog.text
+    assert '[llm] engine = "openai"' in caplog.text
 
 
 async def test_only_who_looks_things_up_needs_an_embedder(tmp_path: Path) -> None:
@@ -344,7 +384,6 @@ async def test_only_who_looks_things_up_needs_an_embedder(tmp_path: Path) -> Non
     async with open_house(load(settings=settings)) as house:
         assert house.embedder is None
     with pytest.raises(EngineError, match="/nowhere"):
-        async with open_house(load(settings=[*settings, "memory.index=x"])):
-            pass
+        app._make_embedder(load(settings=[*settings, "memory.index=x"]), ModelStore())
     with pytest.raises(ConfigError, match=r"memory\.index: nothing is found"):
         load(settings=["embedding.engine=none", "memory.index=x"])

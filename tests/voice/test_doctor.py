@@ -318,6 +318,43 @@ def test_a_port_that_is_taken_is_in_the_way(versions) -> None:
 
 
 @pytest.fixture
+def own_server() -> Iterator[int]:
+    """The port of what answers as a server of ours does."""
+    answers = {"/health": b'{"status": "ok"}', "/ready": b'{"status": "loading"}'}
+
+    class Ours(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(answers[self.path])
+
+        def log_message(self, *_: object) -> None: ...
+
+    with HTTPServer(("127.0.0.1", 0), Ours) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server.server_port
+        server.shutdown()
+        thread.join()
+
+
+def test_a_server_of_ones_own_is_known_and_in_nobody_s_way(versions, own_server: int) -> None:
+    report = look(f"server.port={own_server}")
+    assert (report.running, report.problems) == (f"http://127.0.0.1:{own_server}", ())
+    assert report.starts
+
+
+def test_an_index_that_is_of_no_use_is_in_the_way(versions, tmp_path: Path) -> None:
+    settings = ("embedding.engine=scripted", f"memory.index={tmp_path / 'gone'}")
+    assert texts(look(*settings)) == [
+        f"memory: {tmp_path / 'gone'}: is not there: make it by `voice index DIR`"
+    ]
+    (tmp_path / "words").write_text("no index " * 1000)
+    [text] = texts(look("embedding.engine=scripted", f"memory.index={tmp_path / 'words'}"))
+    assert "is no index" in text
+
+
+@pytest.fixture
 def model_server() -> Iterator[Callable[[int], str]]:
     """Starts a server that answers every request with a status; gives its base_url."""
     with ExitStack() as stack:

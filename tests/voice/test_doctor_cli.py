@@ -45,6 +45,21 @@ def placed(**wanted: str) -> list[str]:
     ]
 
 
+def test_a_server_that_runs_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("voice.doctor._door", lambda _: ([], "http://127.0.0.1:8080"))
+    status, said = voice_doctor(*SCRIPTED)
+    assert status == 0
+    first, second = said.splitlines()[:2]
+    assert first == "A server of Antiphon runs at http://127.0.0.1:8080: its port is its own."
+    assert second == "Nothing else is in the way of `voice serve`."
+
+
+def test_an_address_is_looked_at_as_it_is_given() -> None:
+    status, said = voice_doctor("--host", "0.0.0.0", "--port", "0", *SCRIPTED)
+    assert status == 1
+    assert "server.host: 0.0.0.0 is not a loopback address" in said
+
+
 @pytest.mark.parametrize("width", [80, 120])
 def test_without_a_gpu_it_says_why_and_that_the_server_would_start(width: int) -> None:
     status, said = voice_doctor(*SCRIPTED, width=width)
