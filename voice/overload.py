@@ -19,7 +19,7 @@ from pipelines.conversation.pulse import Pulse
 from pipelines.strain import Strain
 from voice.config import ENGINES
 from voice.house import House
-from voice.ladder import SIGNS, Ladder, Signs
+from voice.ladder import SIGNS, Ladder, Sign, Signs
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +44,24 @@ enough: how fast it is says nothing about its load."""
 
 LEAST_LAGS: Final = 10
 WORST_LEADS: Final = 0.05
+
+_LEFT_OFF: Final = {
+    Strain.NONE: "over, all is done again",
+    Strain.SLOW_PARTIALS: "captions come less often",
+    Strain.NO_PARTIALS: "captions come when a turn is over",
+    Strain.NO_SPECULATION: "no reply is worked out ahead",
+    Strain.SHORT_REPLIES: "replies are shorter",
+    Strain.NO_FILES: "files wait",
+    Strain.NO_CALLS: "new calls are refused",
+}
+_IN_WORDS: Final[dict[Sign, str]] = {
+    "loop_lag_ms": "the server is late by {:.0f} ms",
+    "queue_ms": "a request has waited for {:.0f} ms",
+    "queued": "{:.0f} requests wait",
+    "tts_load": "the voice has lost {:.0%} of its spare speed",
+    "underrun_share": "callers hear nothing in {:.1%} of their replies' time",
+    "lead_ms": "callers have {:.0f} ms of sound left",
+}
 
 _Counts: TypeAlias = tuple[float, float, float, int, float]
 _NOTHING: Final[_Counts] = (0.0, 0.0, 0.0, 0, 0.0)
@@ -228,7 +246,9 @@ class Overload:
         house.strain = strain
         house.metrics.strain.set(strain)
         house.metrics.strain_steps.labels(_named(strain)).inc()
-        logger.info("strain: %s, after %s: %s", _named(strain), _named(before), self._why(signs))
+        told = "overload: %s (step %d of %d, after %d): %s"
+        why = self._why(signs)
+        logger.info(told, _LEFT_OFF[strain], strain, max(Strain), before, why)
         if strain >= Strain.NO_FILES:
             house.files_may_run.clear()
         else:
@@ -245,10 +265,11 @@ class Overload:
     def _why(self, signs: Signs) -> str:
         weighed = [each for each in signs.weighed(self._settings) if each[1] >= 1.0]
         if not weighed:
-            return "all signs are calm" if signs.calls else "nobody is in"
+            return "there is room again" if signs.calls else "no call is open"
         sign = max(weighed, key=lambda each: each[1])[0]
         value, (_, limit) = getattr(signs, sign), self._settings.limits(sign)
-        return f"{sign} is {value:.3g}, and the house is strained from {limit:g} on"
+        told = _IN_WORDS[sign].format(max(0.0, value))
+        return f"{told}; the limit is {limit:g} (overload.{sign})"
 
 
 def _named(strain: Strain) -> str:

@@ -318,10 +318,12 @@ async def test_each_step_is_logged_and_counted(caplog: pytest.LogCaptureFixture)
     watched.house.open_calls.clear()
     await watched.lasts(2)
     assert [record.message for record in caplog.records] == [
-        "strain: slow partials, after none: queue_ms is 612, and the house is strained from 500 on",
-        "strain: none, after slow partials: all signs are calm",
-        "strain: slow partials, after none: queue_ms is 612, and the house is strained from 500 on",
-        "strain: none, after slow partials: nobody is in",
+        "overload: captions come less often (step 1 of 6, after 0):"
+        " a request has waited for 612 ms; the limit is 500 (overload.queue_ms)",
+        "overload: over, all is done again (step 0 of 6, after 1): there is room again",
+        "overload: captions come less often (step 1 of 6, after 0):"
+        " a request has waited for 612 ms; the limit is 500 (overload.queue_ms)",
+        "overload: over, all is done again (step 0 of 6, after 1): no call is open",
     ]
     assert watched.figure("strain_steps_total", to="slow partials") == 2
     assert watched.figure("strain_steps_total", to="none") == 2
