@@ -107,7 +107,7 @@ async def test_who_finds_all_calls_taken_is_told_so(page: Page):
         async with connect(url.replace("http", "ws") + "/v1/realtime", proxy=None):
             await page.goto(url)
             await page.click("#orb")
-            await expect(page.locator("#notice")).to_contain_text("All 1 calls are taken.")
+            await expect(page.locator("#notice")).to_contain_text("The one call is taken.")
             await expect(page.locator("body")).to_have_attribute("data-state", "idle")
         assert page.problems == []
         await page.click("#orb")

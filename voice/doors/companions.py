@@ -24,7 +24,7 @@ from pipelines.failures import cause_of
 from pipelines.media.reading import MediaError
 from voice.admission import Reason
 from voice.doors.handshake import judge_request, told_of
-from voice.doors.refusals import Answer
+from voice.doors.refusals import Answer, without_paths
 from voice.doors.uploads import STALL_S, TooLargeError, TooSlowError
 from voice.files import FilePlace
 from voice.house import House
@@ -96,7 +96,8 @@ class Companion:
         except TOLD as error:
             answer = told_of(self._house, answer_for(error), caller.tenant)
             outcome = "refused" if answer.status < 500 or answer.retry_s else "failed"
-            logger.info("%s: %s: %s", scope["path"], answer.code, answer.message)
+            whole = error if isinstance(error, EngineError) else answer.message
+            logger.info("%s: %s: %s", scope["path"], answer.code, whole)
             await out.fail(answer)
         self._house.metrics.file_jobs.labels(self._engine, outcome).inc()
 
@@ -182,7 +183,7 @@ def answer_for(error: Exception) -> Answer:
         case EngineError():
             status = _STATUS.get(error.code, 500)
             retry_s = _RETRY_S if status in (429, 503) else None
-            return Answer(status, f"engine_{error.code}", str(error), retry_s)
+            return Answer(status, f"engine_{error.code}", without_paths(str(error)), retry_s)
     raise error
 
 

@@ -17,6 +17,7 @@ from pipelines.conversation.dialogue import AgentItem, ToolCallItem
 from pipelines.conversation.events import ReplyAudio, ReplyFinished, ReplyText
 from pipelines.conversation.ports import CallSettings
 from voice.doors.realtime_items import to_wire
+from voice.doors.refusals import without_paths
 from voice.doors.voicing import VoiceEncoder
 from voice.wire.realtime_mcp import RealtimeMcpCallItem
 from voice.wire.realtime_objects import (
@@ -150,7 +151,8 @@ class Response:
     def finish(self, output: ReplyFinished) -> None:
         """The response is complete, or has failed."""
         if output.code:
-            error = RealtimeResponseError("server_error", output.code, output.message)
+            told = without_paths(output.message)
+            error = RealtimeResponseError("server_error", output.code, told)
             self._done("failed", RealtimeResponseStatus("failed", error=error), output.usage)
         elif output.usage.finish_reason == "length":
             details = RealtimeResponseStatus("incomplete", "max_output_tokens")

@@ -14,6 +14,7 @@ from voice.doors.outbox import Outbox
 from voice.doors.ration import RationedLlm
 from voice.doors.realtime_items import to_wire
 from voice.doors.realtime_replies import Response
+from voice.doors.refusals import without_paths
 from voice.doors.voicing import VoiceEncoder
 from voice.wire.realtime import encode_utf8, error_event
 from voice.wire.realtime_errors import WireError
@@ -181,7 +182,9 @@ class RealtimeTeller:
             InputAudioTranscriptionFailedEvent(
                 item_id=item.id,
                 content_index=_PART,
-                error=TranscriptionError("server_error", "transcription_failed", reason),
+                error=TranscriptionError(
+                    "server_error", "transcription_failed", without_paths(reason)
+                ),
             )
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
@@ -14,6 +15,15 @@ from voice.wire.realtime_objects import RealtimeError
 from voice.wire.realtime_server import RealtimeErrorEvent
 
 POSITION_HEADER: Final = "X-Queue-Position"
+
+
+_PATH: Final = re.compile(r"(?<![\w./:~…-])~?/(?!v1\b)(?:[\w.+@~-]+/)+(?=[\w.+@~-])")
+
+
+def without_paths(message: str) -> str:
+    """What a stranger may read of what went wrong: where files are on this machine is for the log.
+    What they are called stays, so that the rest can be understood."""
+    return _PATH.sub("…/", message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +78,17 @@ def answer_to(refusal: Refusal, most: int) -> Answer:
     """What a refusal sounds like. ``most``: the calls that the server holds."""
     position, retry_s = refusal.position, refusal.retry_s
     place = f" You would be number {position} of those who wait." if position else ""
-    message = f"{_WORDS[refusal.reason].format(most=most)}{place} Try again in {retry_s} s."
+    calls = "The one call is" if most == 1 else f"All {most} calls are"
+    words = _WORDS[refusal.reason].format(most=most, calls=calls)
+    message = f"{words}{place} Try again in {retry_s} s."
     return Answer(503, refusal.reason.value, message, retry_s, position)
 
 
 _WORDS: Final = {
-    Reason.SERVER_FULL: "All {most} calls are taken.",
+    Reason.SERVER_FULL: "{calls} taken.",
     Reason.SHARE_FULL: "All of the {most} calls that are not kept for others are taken.",
     Reason.TENANT_FULL: "All the calls are taken that this key may have at once.",
-    Reason.WAITED: "All {most} calls are taken, and none became free while you waited.",
+    Reason.WAITED: "{calls} taken, and none became free while you waited.",
     Reason.SETTLING: "The server has as many calls as it can bear for now.",
     Reason.OVERLOADED: "The server has all the load that it can bear.",
     Reason.CLOSING: "The server is shutting down.",

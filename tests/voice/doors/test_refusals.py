@@ -5,7 +5,7 @@ import json
 import pytest
 
 from voice.admission import Reason, Refusal
-from voice.doors.refusals import POSITION_HEADER, Answer, answer_to
+from voice.doors.refusals import POSITION_HEADER, Answer, answer_to, without_paths
 
 
 def test_a_refusal_is_an_error_of_openai_s_shape_with_the_place_and_the_time() -> None:
@@ -44,6 +44,25 @@ def test_who_asks_too_often_is_told_so_in_openai_s_words() -> None:
     response = Answer(429, "rate_limit_exceeded", "Too often.", retry_s=3).response()
     error = json.loads(bytes(response.body))["error"]
     assert (error["type"], error["code"]) == ("requests", "rate_limit_exceeded")
+
+
+def test_one_call_is_not_several() -> None:
+    answer = answer_to(Refusal(Reason.SERVER_FULL, 0, 5), most=1)
+    assert answer.message == "The one call is taken. Try again in 5 s."
+
+
+@pytest.mark.parametrize(
+    ("whole", "told"),
+    [
+        ("run `/opt/venv/bin/python -m pip install x`", "run `…/python -m pip install x`"),
+        ("not in /root/.cache/antiphon/models: pull", "not in …/models: pull"),
+        ("~/models/whisper/a.bin is damaged", "…/a.bin is damaged"),
+        ("POST /v1/audio/speech, and/or http://there:1/v1/models", ""),
+        ("32 kbit/s, text/event-stream, 1/2", ""),
+    ],
+)
+def test_strangers_do_not_read_where_files_are(whole: str, told: str) -> None:
+    assert without_paths(whole) == (told or whole)
 
 
 @pytest.mark.parametrize("reason", list(Reason))
