@@ -190,6 +190,7 @@ def _timings(turn: dict[str, Any]) -> Table:
     delays = turn["delays_ms"]
     for stage in sorted(STAGES, key=lambda name: (delays[name] is None, delays[name] or 0)):
         table.add_row(stage.replace("_", " "), "–" if delays[stage] is None else f"{delays[stage]}")
-    gaps = f", {turn['gaps']} gaps of {turn['gap_ms']} ms in all" if turn["gaps"] else ", no gap"
+    many = "1 gap" if turn["gaps"] == 1 else f"{turn['gaps']} gaps"
+    gaps = f", {many} of {turn['gap_ms']} ms in all" if turn["gaps"] else ", no gap"
     table.add_row("audio heard", f"{turn['audio_seconds']:.2f} s{gaps}")
     return table

@@ -15,6 +15,7 @@ from loadtest.plots import Plot, Series, cumulative
 from loadtest.report import Point, Report
 from loadtest.scrape import label
 from loadtest.table import LATENCIES, callers, facts, told
+from voice.progress import counted
 
 _PAGE: Final = Path(__file__).with_name("page.html")
 _FEWEST: Final = 4
@@ -67,18 +68,19 @@ def _verdict(report: Report) -> list[str]:
 
 
 def plots_of(report: Report) -> list[str]:
-    """The pictures of a run."""
+    """The pictures of a run: of what was measured in it."""
     points = report.points
-    return [
-        "<h2>Pictures</h2>",
-        '<div class="plots">',
-        figure(distribution(points), "of all turns, so many were quicker"),
-        figure(over_time(points), "each dot is a turn, by when it began"),
-        figure(by_sessions(points), "turns grouped by the calls that were open"),
-        figure(by_speaking(report), "as the server counts its batches"),
-        figure(usage(report.samples), "of all processes of the server"),
-        "</div>",
-    ]
+    told = (
+        (distribution(points), "of all turns, so many were quicker"),
+        (over_time(points), "each dot is a turn, by when it began"),
+        (by_sessions(points), "turns grouped by the calls that were open"),
+        (by_speaking(report), "as the server counts its batches"),
+        (usage(report.samples), "of all processes of the server"),
+    )
+    drawn = [figure(plot, caption) for plot, caption in told if plot.measured]
+    if not drawn:
+        return ['<p class="empty">There are no pictures: nothing was measured.</p>']
+    return ["<h2>Pictures</h2>", '<div class="plots">', *drawn, "</div>"]
 
 
 def figure(plot: Plot, caption: str) -> str:
@@ -186,7 +188,11 @@ def _asked(report: Report) -> list[tuple[str, str]]:
         ("command", report.command),
         ("server", report.server),
         ("speech", options.speech),
-        ("callers", f"{options.callers} over {options.wire}, {options.processes} processes"),
+        (
+            "callers",
+            f"{options.callers} over {options.wire},"
+            f" {counted(options.processes, 'process', 'processes')}",
+        ),
         ("arrivals", f"{options.arrivals}, over {options.ramp_s:g} s"),
         (
             "shares",

@@ -18,6 +18,8 @@ _LETTER: Final = 5.8
 """How wide one is, about."""
 
 _TICKS: Final = 6
+_FEWEST_TICKS: Final = 3
+"""Powers that are fewer on an axis tell nothing of what lies between them."""
 
 Points = Sequence[tuple[float, float]]
 
@@ -42,6 +44,11 @@ class Plot:
     limit: tuple[float, str] | None = None
     log: bool = False
     highest: float | None = None
+
+    @property
+    def measured(self) -> bool:
+        """Whether there is anything to be seen."""
+        return any(series.points for series in self.series)
 
     def svg(self) -> str:
         """The picture; a sentence where there is nothing to be seen."""
@@ -114,7 +121,9 @@ class Axis:
         """Round values along it."""
         if self.log:
             steps = (base * 10**power for power in range(7) for base in (1, 2, 5))
-            return [step for step in steps if self.first <= step <= self.last]
+            within = [float(step) for step in steps if self.first <= step <= self.last]
+            if len(within) >= _FEWEST_TICKS:
+                return within
         step = _round_up((self.last - self.first) / _TICKS)
         first = math.ceil(self.first / step - 1e-9)
         return [index * step for index in range(first, int(self.last / step + 1e-9) + 1)]

@@ -26,6 +26,7 @@ from loadtest.machine import described
 from loadtest.records import TurnRecord
 from loadtest.scrape import Metrics, added, batch_means, histograms
 from loadtest.slo import Breach, Limit, breaches
+from voice.progress import counted
 
 
 class Point(Struct, frozen=True, kw_only=True):
@@ -214,7 +215,7 @@ def _notes(run: Run, figures: Figures, *, scripted: bool) -> list[str]:
         (bool(errors), f"the server complained {len(errors)} times, first: {errors[:1]}"),
     ]
     notes = [text for holds, text in told if holds]
-    return notes + [f"{n} calls were not taken: {why}" for why, n in _refusals(run).items()]
+    return notes + [f"{counted(n, 'call')} not taken: {why}" for why, n in _refusals(run).items()]
 
 
 def _refusals(run: Run) -> dict[str, int]:

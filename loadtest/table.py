@@ -12,6 +12,7 @@ from rich.text import Text
 from loadtest.figures import NAMES, Figures, Spread
 from loadtest.load import Run
 from loadtest.report import Report
+from voice.progress import counted
 
 LATENCIES: Final = {
     "ttfa": "to first audio",
@@ -52,7 +53,7 @@ def _asked(report: Report) -> str:
 
 def callers(number: int) -> str:
     """So many, in words."""
-    return "1 caller" if number == 1 else f"{number} callers"
+    return counted(number, "caller")
 
 
 def _spreads(title: str, spreads: Mapping[str, Spread]) -> Table:

@@ -56,6 +56,12 @@ def test_a_run_of_nothing_has_a_page():
     assert "Latency over time" in page(made_report(turns=[turn(outcome="unanswered")]))
 
 
+def test_what_was_not_measured_has_no_picture():
+    text = page(made_report(turns=[], calls=[]))
+    assert "Sessions against p95" not in text
+    assert "nothing was measured" not in text
+
+
 def point(open_calls: int, ttfa: float) -> Point:
     return Point(at_s=1.0, open=open_calls, ttfa=ttfa, ttfs=None, onset=None, answered=True)
 

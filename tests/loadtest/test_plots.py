@@ -44,6 +44,11 @@ def test_an_axis_of_powers_puts_ten_in_the_middle_of_one_and_a_hundred():
     assert axis.ticks() == [1, 2, 5, 10, 20, 50, 100]
 
 
+def test_an_axis_that_is_short_of_powers_has_ticks_all_the_same():
+    assert Axis(1_177.0, 4_300.0, 0.0, 1.0, log=True).ticks() == [2_000, 3_000, 4_000]
+    assert len(Axis(300.0, 600.0, 0.0, 1.0, log=True).ticks()) >= 3
+
+
 def test_ticks_are_round_and_within():
     assert Axis(0.0, 1_000.0, 0.0, 1.0).ticks() == [0, 200, 400, 600, 800, 1_000]
     assert Axis(0.0, 100.0, 0.0, 1.0).at(500.0) == 1.0
