@@ -89,6 +89,20 @@ class _Span:
         return Line(self.at_ms, self.kind, self.title, ", ".join(parts))
 
 
+@dataclass(slots=True)
+class _Words:
+    """A sentence of a reply that is written and not spoken: it comes token by token."""
+
+    at_ms: float
+    epoch: int | None
+    text: str
+
+    def line(self) -> Line:
+        told = details({"epoch": self.epoch, "text": self.text})
+        return Line(self.at_ms, "agent", "reply text", told)
+
+
+_ENDS: Final = (".", "!", "?")
 _WINDOW_MS: Final = 32.0
 _STALL_MS: Final = 500.0
 """Audio that comes so much later than the last is told of anew."""
@@ -98,16 +112,16 @@ _FAILURES: Final = ("TranscriptFailed", "FailTranscript")
 
 def lines(recorded: Recorded, differ: Iterable[Difference] = ()) -> list[Line]:
     """All that happened in a call, in its order; audio that goes on is one line, told where it
-    begins."""
+    begins, and so is a sentence that is only written."""
     telling = _Telling(recorded, {difference.number: difference for difference in differ})
     for entry in recorded.entries:
         telling.tell(entry, entry.now - recorded.header.clock_ms)
-    return [told.line() if isinstance(told, _Span) else told for told in telling.told]
+    return [told if isinstance(told, Line) else told.line() for told in telling.told]
 
 
 class _Telling:
     def __init__(self, recorded: Recorded, differ: Mapping[int, Difference]) -> None:
-        self.told: list[Line | _Span] = []
+        self.told: list[Line | _Span | _Words] = []
         self._differ = differ
         self._settings = recorded.header.settings
         self._hearing: _Span | None = None
@@ -121,6 +135,8 @@ class _Telling:
                 self._tell_step(entry, at_ms)
             case Said(name="ReplyAudio"):
                 self._sound(entry, at_ms)
+            case Said(name="ReplyText") if not entry.fields.get("spoken"):
+                self._write(entry, at_ms)
             case Said():
                 self._speaking = None
                 kind: Kind = "trouble" if entry.fields.get("code") else "agent"
@@ -167,6 +183,15 @@ class _Telling:
         title = f"audio of reply {said.fields.get('epoch')}"
         span = self._speaking = self._span("agent", title, at_ms, self._speaking)
         span.duration_ms += float(said.fields.get("duration_ms", 0.0))
+
+    def _write(self, said: Said, at_ms: float) -> None:
+        self._speaking = None
+        epoch, text = said.fields.get("epoch"), str(said.fields.get("text", ""))
+        last = self.told[-1] if self.told else None
+        if isinstance(last, _Words) and last.epoch == epoch and not last.text.endswith(_ENDS):
+            last.text += text
+        else:
+            self.told.append(_Words(at_ms, epoch, text))
 
     def _span(self, kind: Kind, title: str, at_ms: float, before: _Span | None) -> _Span:
         """The span that goes on, or the next one."""
@@ -219,7 +244,7 @@ def details(fields: Mapping[str, Any]) -> str:
 
 
 def _detail(name: str, value: Any) -> str:
-    words = name.removesuffix("_ms").replace("_", " ")
+    words = "reply" if name == "epoch" else name.removesuffix("_ms").replace("_", " ")
     if name.endswith("_ms") and not isinstance(value, str):
         return f"{words} {value:.0f} ms"
     if name == "text":

@@ -153,7 +153,7 @@ def test_what_failed_is_trouble() -> None:
         )
     )
     assert [line.kind for line in story] == ["trouble", "trouble", "agent"]
-    assert story[1].detail == "epoch 1, code timeout, message nothing"
+    assert story[1].detail == "reply 1, code timeout, message nothing"
 
 
 def test_words_that_are_spoken_as_they_are_written_are_told_once() -> None:
@@ -166,8 +166,25 @@ def test_words_that_are_spoken_as_they_are_written_are_told_once() -> None:
         )
     )
     assert [line.detail for line in told] == [
-        "epoch 1, “ All right.”",
-        "epoch 1, “ $5”, spoken five dollars",
+        "reply 1, “ All right.”",
+        "reply 1, “ $5”, spoken five dollars",
+    ]
+
+
+def test_what_is_only_written_is_told_by_the_sentence() -> None:
+    tokens = [(1, "I"), (1, " know"), (1, "."), (1, " Do"), (1, " you"), (2, "Yes")]
+    told = lines(
+        recorded(
+            [
+                Said(CLOCK_MS + at, "ReplyText", {"epoch": epoch, "text": text, "spoken": ""})
+                for at, (epoch, text) in enumerate(tokens)
+            ]
+        )
+    )
+    assert [(line.at_ms, line.title, line.detail) for line in told] == [
+        (0, "reply text", "reply 1, “I know.”"),
+        (3, "reply text", "reply 1, “ Do you”"),
+        (5, "reply text", "reply 2, “Yes”"),
     ]
 
 
@@ -184,7 +201,7 @@ def test_what_differs_is_told_where_it_does() -> None:
 
 def test_names_and_values_are_said_in_words() -> None:
     assert in_words("TranscriptArrived") == "transcript arrived"
-    assert in_full(ReplyEnded(1, 320)) == "reply ended epoch 1, lead 320 ms"
+    assert in_full(ReplyEnded(1, 320)) == "reply ended reply 1, lead 320 ms"
     assert in_full(DeadlinePassed()) == "deadline passed"
     assert in_full(StrainChanged(Strain.NO_PARTIALS)) == "strain changed strain no partials"
     assert details({"text": "a", "share": 0.123, "usage": {"x": 1}, "no": None, "nor": ""}) == (
@@ -200,7 +217,7 @@ def test_what_was_looked_up_is_told_with_its_sources() -> None:
     first, second = lines(recorded([entry, nothing]))
     assert first.title == "reply recalled"
     assert first.detail == (
-        "epoch 1, words when is breakfast, outcome found, waited 12 ms,"
+        "reply 1, words when is breakfast, outcome found, waited 12 ms,"
         " citations source house.md, place Meals, line 3, score 0.81"
     )
     assert second.detail.endswith("outcome nothing, waited 12 ms")

@@ -44,7 +44,7 @@ def test_a_call_is_told_line_by_line(journal: str) -> None:
     for line in [
         "  0:00.672  speech                   0.96 s, -20 dB, speech probability 1.00",
         "  0:00.704  → open turn              turn 1, at 340 ms",
-        "  0:02.272  reply text               epoch 1, “It is a long story,”",
+        "  0:02.272  reply text               reply 1, “It is a long story,”",
         "  0:05.024  transcript failed        take 3, reason out of memory",
         "  0:07.296  call closed",
     ]:
