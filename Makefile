@@ -57,14 +57,14 @@ $(VENV)/base: pyproject.toml
 	@echo "installing into $(VENV) (about 540 MB on disk)…"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable .
+	$(BIN)/python -m pip install --editable .
 	touch $@
 
 $(VENV)/dev: pyproject.toml
 	@echo "installing into $(VENV), with what the tests need…"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --editable '.[dev]'
 	@# pyannote.audio wants torchaudio, whose native part is for CUDA and does not load beside a
 	@# torch for CPUs. What is needed of it is Python alone, and works without that part.
 	$(BIN)/python -c 'import torchaudio' 2>/dev/null || \
