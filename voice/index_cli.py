@@ -17,7 +17,8 @@ from pipelines.memory.indexing import Outcome, bring_up_to_date
 from voice.app import open_embedding
 from voice.config import Config, load
 from voice.config_options import add_config_options
-from voice.progress import Bar, clock
+from voice.progress import Bar, clock, counted
+from voice.stopping import stopped_by_signals
 
 SUFFIX: Final = ".index"
 STOPPED: Final = 130
@@ -27,8 +28,9 @@ _NICE: Final = 10
 """A server on the same machine goes first."""
 
 _EPILOG: Final = """\
-Read are {suffixes}. What has not changed since the last time is not read again, and what has gone
-is taken out; a server that uses the index takes it up by itself.
+Read are {suffixes}.
+What has not changed since the last time is not read again, and what has gone is taken out; a
+server that uses the index takes it up by itself.
 exit status: 0 all is in, 1 some documents are not (they are listed), 130 stopped. Ctrl-C leaves the
 index as it was, and keeps what is done for the next time.
 """
@@ -55,7 +57,8 @@ def run(parsed: argparse.Namespace, console: Console | None = None) -> int:
         console = Console(stderr=True, highlight=False)
         os.nice(_NICE)
     try:
-        outcome = asyncio.run(_index(parsed.folder, path, config, console, quiet=parsed.quiet))
+        with stopped_by_signals():
+            outcome = asyncio.run(_index(parsed.folder, path, config, console, quiet=parsed.quiet))
     except KeyboardInterrupt:
         kept = "the index is as it was, and what is done is kept: run it again to go on"
         console.print(f"stopped: {kept}", markup=False)
@@ -91,8 +94,7 @@ class Shown:
         """See ``pipelines.memory.indexing``."""
         self._size = size
         self._began = self._told_at = time.monotonic()
-        named = f"{documents} document{'' if documents == 1 else 's'}"
-        self.bar.title(named)
+        self.bar.title(counted(documents, "document"))
 
     def advance(self, size: int, passages: int) -> None:
         """See ``pipelines.memory.indexing``."""
@@ -136,7 +138,8 @@ def _conclude(console: Console, path: Path, outcome: Outcome, *, quiet: bool) ->
     )
     rate = f", {outcome.embedded / outcome.seconds:.0f} a second" if outcome.embedded else ""
     console.print(
-        f"{path}: {outcome.documents} documents ({told}), {outcome.passages} passages,"
+        f"{path}: {counted(outcome.documents, 'document')} ({told}),"
+        f" {counted(outcome.passages, 'passage')},"
         f" {outcome.embedded} of them embedded in {outcome.seconds:.1f} s{rate}",
         markup=False,
         soft_wrap=True,

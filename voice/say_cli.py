@@ -34,6 +34,7 @@ from voice.saying.partial import Partial
 from voice.saying.progress import Pace, Shown
 from voice.saying.run import FileRun, Told, to_stdout
 from voice.saying.text import SayError, is_from, text_of
+from voice.stopping import stopped_by_signals
 
 _SLOWEST, _FASTEST = 0.25, 4.0
 _INTERRUPTED: Final = 130
@@ -84,7 +85,8 @@ def run(parsed: argparse.Namespace) -> int:
 
     Raises ConfigError, and EngineError."""
     try:
-        return _say(parsed)
+        with stopped_by_signals():
+            return _say(parsed)
     except SayError as error:
         sys.stderr.write(f"voice say: {error}\n")
         return error.status
@@ -105,6 +107,12 @@ class _Wanted:
     spoken: list[Chapter]
     resume: bool
 
+    @property
+    def is_whole(self) -> bool:
+        """All files are there, and nothing that is not finished."""
+        outputs = self.where.outputs(self.spoken)
+        return all(each.path.exists() for each in outputs) and not self.where.partial.exists()
+
 
 def _say(parsed: argparse.Namespace) -> int:
     wanted = _wanted(parsed)
@@ -112,6 +120,10 @@ def _say(parsed: argparse.Namespace) -> int:
     _tell_engines(console)
     if wanted.where.path is None:
         return _stream(wanted, console)
+    if wanted.resume and wanted.is_whole:
+        told = f"{wanted.where.path}: is whole already; without --resume it is made anew"
+        console.print(told, markup=False, soft_wrap=True)
+        return 0
     with _partial(wanted, console) as partial:
         return _write(wanted, partial, console)
 

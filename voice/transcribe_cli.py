@@ -7,7 +7,6 @@ import asyncio
 import dataclasses
 import hashlib
 import os
-import signal
 import tempfile
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -26,6 +25,7 @@ from pipelines.diarization import Speakers
 from voice.app import check_engines, make_diarizer, open_hearing
 from voice.config import Config, EngineConfig, load
 from voice.config_options import add_config_options
+from voice.stopping import stopped_by_signals
 from voice.transcribing.batch import Batch
 from voice.transcribing.formats import SUFFIXES, digest
 from voice.transcribing.one_file import Asked, Task
@@ -90,21 +90,17 @@ def _count(text: str) -> int:
 def run(parsed: argparse.Namespace) -> int:
     """Hear the files. The exit status."""
     wanted = _wanted(parsed)
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in what a script runs behind itself
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     os.nice(_NICE)
     console = Console(stderr=True, highlight=False)
     console.file = cast("IO[str]", Deaf(console.file))
     report = Report(console, quiet=wanted.quiet, resume=parsed.resume)
     try:
-        asyncio.run(_transcribe(wanted, report))
+        with stopped_by_signals():
+            asyncio.run(_transcribe(wanted, report))
         return report.finish()
     except KeyboardInterrupt:
         report.stopped()
         return INTERRUPTED
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @dataclass(frozen=True, slots=True)

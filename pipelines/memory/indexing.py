@@ -85,6 +85,7 @@ async def bring_up_to_date(
             raise DocumentError(told)
         async with _opened(thread, path, model) as writing:
             outcome = Outcome(anew=writing.anew, failed=found.failed, ignored=found.ignored)
+            await thread.run(_check_same, writing, found, path)
             wanted = await thread.run(_compare, writing, found, outcome)
             progress.begin(len(wanted), sum(document.size for document in wanted))
             batches = _batches(wanted, writing.known())
@@ -115,6 +116,14 @@ async def _opened(thread: OneThread, path: Path, model: Embeddings) -> AsyncIter
         yield writing
     finally:
         await asyncio.shield(thread.run(writing.close))  # behind what it may still be doing
+
+
+def _check_same(writing: Writing, found: Folder, path: Path) -> None:
+    """Raises DocumentError for an index of which the folder has nothing: it is another folder's."""
+    known = writing.known()
+    if path.exists() and known and not any(found.may_have(source) for source in known):
+        told = f"{path}: has none of this folder's documents, but others, such as {min(known)}"
+        raise DocumentError(f"{told}: name another file by -o, or delete this one")
 
 
 def _compare(writing: Writing, found: Folder, outcome: Outcome) -> list[Document]:

@@ -53,6 +53,20 @@ def test_the_file_is_made_anew_where_it_is_there(capsys: pytest.CaptureFixture[s
     assert soundfile.info("book.wav").frames > 0
 
 
+@pytest.mark.parametrize("where", [["-o", "book.wav"], ["-o", "book", "--chapters"]])
+def test_what_is_whole_is_not_said_again(
+    where: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert said(capsys, "book.md", *where)[0] == 0
+    made = {path: path.stat().st_mtime_ns for path in Path().rglob("*.*")}
+    status, err = said(capsys, "book.md", *where, "--resume")
+    assert (status, err.partition(":")[2]) == (
+        0,
+        " is whole already; without --resume it is made anew\n",
+    )
+    assert {path: path.stat().st_mtime_ns for path in Path().rglob("*.*")} == made
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "told_of"),
     [

@@ -219,6 +219,18 @@ async def test_an_empty_folder_is_refused_and_the_index_stays(house: House) -> N
     assert house.index.read_bytes() == before
 
 
+async def test_an_index_of_another_folder_is_not_written_over(house: House) -> None:
+    await house.update()
+    before = house.index.read_bytes()
+    other = house.folder.parent / "other"
+    other.mkdir()
+    (other / "bakery.md").write_text("It opens at six.")
+    house.folder = other
+    with pytest.raises(DocumentError, match=r"such as cars/park\.txt: name another file by -o"):
+        await house.update()
+    assert house.index.read_bytes() == before
+
+
 def test_what_is_indexed_is_found(house: House) -> None:
     asyncio.run(house.update())
     assert house.find("breakfast from seven", 1) == ["meals.md"]
