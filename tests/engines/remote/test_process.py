@@ -40,8 +40,8 @@ def test_options_are_the_plain_values_as_their_types_have_them():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"slot": 8}, r"no option slot: did you mean slots\?"),
-        ({"zzz": 8}, "no option zzz: known: early, model, slots, voices, window_ms"),
+        ({"slot": 8}, r"no option slot\. Did you mean slots\?"),
+        ({"zzz": 8}, r"no option zzz\. Known: early, model, slots, voices, window_ms"),
         ({"slots": "many"}, r"Expected `int`.*slots"),
     ],
 )

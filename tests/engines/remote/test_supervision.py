@@ -78,7 +78,7 @@ async def test_a_process_that_takes_too_long_to_get_warm_is_ended(house, place, 
 
 async def test_options_that_do_not_fit_are_told_by_the_process(house, place, counting):
     pool = house.cold_pool(counting("tts", item=3), place("a"))
-    with pytest.raises(EngineError, match="no option item: did you mean items"):
+    with pytest.raises(EngineError, match=r"no option item\. Did you mean items"):
         await pool.warm_up()
 
 
