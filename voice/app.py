@@ -84,7 +84,8 @@ async def open_house(config: Config) -> AsyncIterator[House]:
         if diarizer is not None:
             stack.push_async_callback(diarizer.close)
         served = Engines(ears, **made, end_of_turn=judge, knowledge=documents)
-        house = House(config, served, metrics, meter, embedder, diarizer)
+        voices = getattr(options_of("tts", config.tts)[0], "voices", ())
+        house = House(config, served, metrics, meter, embedder, diarizer, voices)
         stack.push_async_callback(asyncio.to_thread, house.traces.close)
         stack.push_async_callback(asyncio.to_thread, house.records.close)
         yield house

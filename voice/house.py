@@ -38,7 +38,8 @@ once must not fill the log."""
 @dataclass(slots=True)
 class House:
     """The configuration, the engines, and who is in. ``ready`` once every model is warm;
-    ``closing`` once it takes no more calls; ``bearable``: how many go well together, for now."""
+    ``closing`` once it takes no more calls; ``bearable``: how many go well together, for now;
+    ``voices``: the names that replies may ask for, where the engine knows them."""
 
     config: Config
     engines: Engines
@@ -46,6 +47,7 @@ class House:
     meter: Meter = field(default_factory=Meter)
     embedder: Embedder | None = None
     diarizer: Diarizer | None = None
+    voices: tuple[str, ...] = ()
     ready: bool = False
     closing: bool = False
     open_calls: set[Call] = field(default_factory=set)

@@ -549,11 +549,22 @@ const MANNERS = {
 
 // The server's name for its models is antiphon/ASR+LLM+TTS. It needs no key, and may be loading.
 async function introduce() {
-  const { model = "" } = await fetch("ready").then((answer) => answer.json()).catch(() => ({}));
+  const { model = "", voices = [] } = await fetch("ready").then((answer) => answer.json()).catch(() => ({}));
+  offer(voices);
   const [, asr, llm, tts] = model.match(/^antiphon\/(.+)\+(.+)\+(.+)$/) ?? [];
   if (!llm) return;
   $("server").textContent = `${asr} hears, ${llm} answers, ${tts} speaks`;
   $("demonstration").hidden = llm !== "smollm2";
+}
+
+// Voices that are known are chosen from; any other is written.
+function offer(voices) {
+  if (!voices.length || $("voice").options) return;
+  const choice = document.createElement("select");
+  choice.append(new Option("the server’s own", ""), ...voices.map((name) => new Option(name)));
+  choice.onchange = $("voice").onchange;
+  choice.id = "voice";
+  $("voice").replaceWith(choice);
 }
 
 // A call without a key is refused before it begins, and a WebSocket cannot say why: so ask first.

@@ -125,6 +125,18 @@ async def test_a_model_for_show_is_called_that(page: Page, server):
     assert page.problems == []
 
 
+async def test_voices_that_the_server_knows_are_chosen_from(page: Page, server):
+    async def several(route):
+        await route.fulfill(json={"model": "antiphon/a+b+c", "voices": ["tara", "leo"]})
+
+    await page.route("**/ready", several)
+    await page.goto(server)
+    voice = page.locator("select#voice")
+    await expect(voice.locator("option")).to_have_text(["the server’s own", "tara", "leo"])
+    await voice.select_option("leo")
+    assert page.problems == []
+
+
 async def test_who_is_not_heard_sees_an_orb_that_does_not_listen(page: Page, server):
     tone = "getComputedStyle(document.body).getPropertyValue('--tone')"
     await page.goto(server)

@@ -77,6 +77,7 @@ def _readiness(house: House) -> dict[str, object]:
     return {
         "status": "ready",
         "model": house.model,
+        "voices": house.voices,
         "calls": admission.calls,
         "slots": slots,
         "kept": admission.kept,

@@ -43,10 +43,11 @@ async def test_who_is_ready_tells_what_is_free(serve: Any, ask: Any) -> None:
         "admission.phone_share=0.5",
     )
     async with server.call():
-        server.house.strain = Strain.NO_PARTIALS
+        server.house.strain, server.house.voices = Strain.NO_PARTIALS, ("tara", "leo")
         told = (await ask(server, "/ready")).json()
         server.house.strain = Strain.NONE
     assert (told["calls"], told["waiting"], told["strain"]) == (1, 0, "no_partials")
+    assert told["voices"] == ["tara", "leo"]
     assert told["slots"] == {
         "calls": {"total": 3, "leased": 1, "free": 2},
         "asr": {"total": 3, "leased": 1, "free": 2},
