@@ -28,6 +28,7 @@ _ACTIONS: Final = {
     "list": "the models, their sizes, and what is in place",
     "verify": "hash every file again",
 }
+_WHOLE: Final = ("model", "MiB", "state")
 _STATES = {None: "[green]ready[/]", True: "[yellow]missing[/]", False: "[red]damaged[/]"}
 
 
@@ -120,7 +121,7 @@ def _pull(store: ModelStore, names: Sequence[str], console: Console) -> int:
 def _list(store: ModelStore, console: Console) -> int:
     table = Table(box=None)
     for title in ("model", "for", "licence", "MiB", "state"):
-        table.add_column(title, no_wrap=title in ("model", "MiB", "state"))
+        table.add_column(title, no_wrap=title in _WHOLE, overflow="fold")
     for model in store.catalogue.values():
         faults = store.faults(model.name)
         # One file that is missing says more than another that is damaged.
