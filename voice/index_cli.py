@@ -15,18 +15,15 @@ from rich.markup import escape
 from pipelines.memory.documents import SUFFIXES, DocumentError
 from pipelines.memory.indexing import Outcome, bring_up_to_date
 from voice.app import open_embedding
+from voice.background import give_way, stopped_by_signals
 from voice.config import Config, load
 from voice.config_options import add_config_options
 from voice.progress import Bar, clock, counted
-from voice.stopping import stopped_by_signals
 
 SUFFIX: Final = ".index"
 STOPPED: Final = 130
 
 _EVERY_S: Final = 10.0
-_NICE: Final = 10
-"""A server on the same machine goes first."""
-
 _EPILOG: Final = """\
 Read are {suffixes}.
 What has not changed since the last time is not read again, and what has gone is taken out; a
@@ -55,7 +52,7 @@ def run(parsed: argparse.Namespace, console: Console | None = None) -> int:
     path = parsed.output or Path(f"{parsed.folder.resolve().name or 'documents'}{SUFFIX}")
     if console is None:
         console = Console(stderr=True, highlight=False)
-        os.nice(_NICE)
+        give_way()
     try:
         with stopped_by_signals():
             outcome = asyncio.run(_index(parsed.folder, path, config, console, quiet=parsed.quiet))

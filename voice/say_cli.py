@@ -26,6 +26,7 @@ from pipelines.narration.blocks import blocks
 from pipelines.narration.chapters import Chapter, chapters
 from pipelines.narration.pieces import Narration, pieces, size_of
 from voice.app import open_speaking
+from voice.background import give_way, stopped_by_signals
 from voice.config import Config, load
 from voice.config_options import add_config_options
 from voice.progress import clock
@@ -34,7 +35,6 @@ from voice.saying.partial import Partial
 from voice.saying.progress import Pace, Shown
 from voice.saying.run import FileRun, Told, to_stdout
 from voice.saying.text import SayError, is_from, text_of
-from voice.stopping import stopped_by_signals
 
 _SLOWEST, _FASTEST = 0.25, 4.0
 _INTERRUPTED: Final = 130
@@ -116,6 +116,7 @@ class _Wanted:
 
 def _say(parsed: argparse.Namespace) -> int:
     wanted = _wanted(parsed)
+    give_way()
     console = Console(stderr=True, highlight=False)
     _tell_engines(console)
     if wanted.where.path is None:

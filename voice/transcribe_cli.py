@@ -23,9 +23,9 @@ from engines.models import ModelStore
 from engines.ports import EngineError
 from pipelines.diarization import Speakers
 from voice.app import check_engines, make_diarizer, open_hearing
+from voice.background import give_way, stopped_by_signals
 from voice.config import Config, EngineConfig, load
 from voice.config_options import add_config_options
-from voice.stopping import stopped_by_signals
 from voice.transcribing.batch import Batch
 from voice.transcribing.formats import SUFFIXES, digest
 from voice.transcribing.one_file import Asked, Task
@@ -39,9 +39,6 @@ KEPT_IN: Final = ".unfinished"
 """In the folder of the output; hidden, so that no later run takes it for recordings."""
 
 _MOST_SPEAKERS: Final = 100
-
-_NICE: Final = 10
-"""Calls of a server on the same machine go before."""
 
 _EPILOG: Final = """\
 exit status: 0 every file is whole, 1 some are not (they are listed at the end), 2 misuse,
@@ -90,7 +87,7 @@ def _count(text: str) -> int:
 def run(parsed: argparse.Namespace) -> int:
     """Hear the files. The exit status."""
     wanted = _wanted(parsed)
-    os.nice(_NICE)
+    give_way()
     console = Console(stderr=True, highlight=False)
     console.file = cast("IO[str]", Deaf(console.file))
     report = Report(console, quiet=wanted.quiet, resume=parsed.resume)

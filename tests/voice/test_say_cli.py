@@ -18,6 +18,7 @@ BOOK = "# One\n\nA sentence. Another, of more words.\n\n# Two\n\nThe end.\n"
 
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "nice", lambda _: 0)  # the tests go on at their own
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["voice", "say", "book.md", "-o", "book.wav"])
     (tmp_path / "book.md").write_text(BOOK, "utf-8")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from voice.stopping import stopped_by_signals
+from voice.background import stopped_by_signals
 
 
 @pytest.fixture(autouse=True)

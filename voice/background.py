@@ -1,10 +1,19 @@
-"""How a command that keeps what is done is told to stop."""
+"""Commands that take long: they give way to calls, and keep what is done when they are stopped."""
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
+
+_NICE: Final = 10
+
+
+def give_way() -> None:
+    """From now on, calls of a server on the same machine go before this process."""
+    os.nice(_NICE)
 
 
 @contextmanager
