@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import math
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,7 +47,7 @@ _TIMED: Final = ("mov", "matroska", "asf", "flv", "mpegts", "mpeg")
 
 _LEAST_GAP_S: Final = 0.25
 _MOST_GAP_S: Final = 3_600.0
-"""Longer ones are a clock that was set anew."""
+"""Longer ones, as any that end behind the file, are a clock that was set anew, or damage."""
 
 _BROKEN: Final = (
     AttributeError,
@@ -247,6 +248,7 @@ class _Decoding:
         self._mix = _Mix(av)
         self._given = self._packets = self._bad = 0
         self._begins_s = (container.start_time or 0) / 1e6
+        self._most_s = (container.duration or math.inf) / 1e6
         self._ends_s = 0.0
 
     def blocks(self) -> Iterator[Samples]:
@@ -287,8 +289,9 @@ class _Decoding:
     def _gap_before(self, frame: Any) -> Iterator[Samples]:
         if frame.time is None or self._container.format.name.partition(",")[0] not in _TIMED:
             return
-        gap_s = frame.time - self._begins_s - self._given / RATE
-        if _LEAST_GAP_S < gap_s < _MOST_GAP_S:
+        at_s = frame.time - self._begins_s
+        gap_s = at_s - self._given / RATE
+        if _LEAST_GAP_S < gap_s < _MOST_GAP_S and at_s < self._most_s:
             for _ in range(int(gap_s)):
                 yield np.zeros(RATE, np.int16)
             yield np.zeros(int(gap_s % 1 * RATE), np.int16)

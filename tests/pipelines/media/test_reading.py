@@ -196,6 +196,16 @@ def test_sound_stands_where_the_film_has_it(form: str, codec: str) -> None:
     assert loud == [False] * 3 + [True] * 2 + [False] * 3 + [True] * 2
 
 
+def test_a_time_behind_the_end_of_the_film_moves_nothing() -> None:
+    data = bytearray(film("matroska", "pcm_s16le", 20, [(0, 20)]))
+    cluster, at = bytes.fromhex("1f43b675"), 0
+    for _ in range(6):
+        at = data.index(cluster, at + 1)
+    time = data.index(bytes.fromhex("e782"), at) + 2
+    data[time] |= 0x40  # 16 s later
+    assert len(heard(bytes(data))) == pytest.approx(20 * RATE, abs=0.1 * RATE)
+
+
 def test_a_film_that_was_cut_off_has_lost_its_index() -> None:
     data = contained("mp4", "aac", 30)
     assert fault(data[: len(data) // 2]).code == "unreadable"
