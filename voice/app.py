@@ -84,8 +84,7 @@ async def open_house(config: Config) -> AsyncIterator[House]:
         if diarizer is not None:
             stack.push_async_callback(diarizer.close)
         served = Engines(ears, **made, end_of_turn=judge, knowledge=documents)
-        voices = getattr(options_of("tts", config.tts)[0], "voices", ())
-        house = House(config, served, metrics, meter, embedder, diarizer, voices)
+        house = House(config, served, metrics, meter, embedder, diarizer, _voices(config))
         stack.push_async_callback(asyncio.to_thread, house.traces.close)
         stack.push_async_callback(asyncio.to_thread, house.records.close)
         yield house
@@ -156,6 +155,14 @@ def check_engines(config: Config, kinds: Sequence[str] | None = None) -> None:
     for fault in faults(packages(needed)):
         found.add(fault)
     found.tell()
+
+
+def _voices(config: Config) -> tuple[str, ...]:
+    """Those that the engine knows by name; of one that another process keeps, nobody here knows."""
+    if "tts" in config.placement.shared():
+        return ()
+    voices: tuple[str, ...] = getattr(options_of("tts", config.tts)[0], "voices", ())
+    return voices
 
 
 def check_models(config: Config, models: ModelStore) -> None:
