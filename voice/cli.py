@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if not _is_told(error):
             raise
-        sys.stderr.write(f"voice: {error}\n")
+        sys.stderr.write(f"voice: {_told(error)}\n")
         return 1
 
 
@@ -56,6 +56,12 @@ def _is_told(error: Exception) -> bool:
     from voice.journal import JournalError
 
     return isinstance(error, ConfigError | EngineError | JournalError | OSError)
+
+
+def _told(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{os.fspath(error.filename)}: {error.strerror}"
+    return str(error)
 
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import dataclasses
+import errno
 import hashlib
 import os
 import tempfile
@@ -163,7 +164,7 @@ def _settings(config: Config, language: str | None, *, words: bool) -> dict[str,
         "voice detector": config.vad.engine,
         "setting of the voice detector": _hidden(config.vad),
         "language": language or "any",
-        "choice of --words and --diarize": "with times of words" if words else "without",
+        "choice": "--words or --diarize" if words else "neither --words nor --diarize",
     }
 
 
@@ -227,6 +228,8 @@ async def _find(files: Sequence[Path]) -> Found:
 def _check_output(folder: Path | None) -> None:
     """Raises OSError: nobody wants to be told after hours."""
     if folder is not None:
+        if folder.exists() and not folder.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, "is a file: --output wants a folder", folder)
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass

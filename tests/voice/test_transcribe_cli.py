@@ -137,8 +137,8 @@ def test_misuse(words: list[str], told: str, talk: Path, monkeypatch: Any, capfd
     [
         (["--asr", "nothing"], "voice: asr.engine: there is no nothing. Known: "),
         (["--set", "asr.no=1"], "voice: asr.no: there is no such setting"),
-        (["--output", "/dev/null"], "File exists: '/dev/null'"),
-        (["--output", "/proc/x"], "/proc/x"),
+        (["--output", "/dev/null"], "voice: /dev/null: is a file: --output wants a folder\n"),
+        (["--output", "/proc/x"], "voice: /proc/x: No such file or directory\n"),
     ],
 )
 def test_what_cannot_be_begun_is_one_line(
