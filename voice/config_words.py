@@ -29,7 +29,12 @@ def wanted(hint: Any) -> str:
 
 def _bounds(meta: Meta) -> str:
     if meta.ge is not None and meta.le is not None:
-        return f" from {meta.ge} to {meta.le}"
-    told = [f"{words} {value}" for name, words in _BOUNDS.items()
+        return f" from {_plain(meta.ge)} to {_plain(meta.le)}"
+    told = [f"{words} {_plain(value)}" for name, words in _BOUNDS.items()
             if (value := getattr(meta, name)) is not None]  # fmt: skip
     return f" {' and '.join(told)}" if told else ""
+
+
+def _plain(bound: float) -> float:
+    """``typing`` takes bounds that are equal, 1 and 1.0, for the same, whichever comes first."""
+    return int(bound) if bound == int(bound) else bound

@@ -17,6 +17,7 @@ from voice.config_words import wanted
         (str | None, "text"),
         (int | str, "a whole number or text"),
         (Annotated[int, Meta(ge=0, le=65_535)], "a whole number from 0 to 65535"),
+        (Annotated[float, Meta(ge=0.5, le=3.0)], "a number from 0.5 to 3"),
         (Annotated[int, Meta(ge=1)] | None, "a whole number of at least 1"),
         (Annotated[float, Meta(gt=0, le=60)], "a number above 0 and of at most 60"),
         (Annotated[float, Meta(lt=1.5)], "a number below 1.5"),
