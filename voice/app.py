@@ -140,10 +140,7 @@ def check_engines(config: Config, kinds: Sequence[str] | None = None) -> None:
     others.
     """
     found, needed = Faults(), dict[str, list[str]]()
-    wanted, shared = config.placement.wanted(), config.placement.shared()
-    for kind in kinds or engine_kinds(config):
-        if kind in shared and kind not in wanted:
-            continue
+    for kind in filter(config.placement.keeps, kinds or engine_kinds(config)):
         with found.kept():
             for package in dict.fromkeys(options_of(kind, getattr(config, kind))[1]):
                 needed.setdefault(package, []).append(kind)
@@ -159,7 +156,7 @@ def check_engines(config: Config, kinds: Sequence[str] | None = None) -> None:
 
 def _voices(config: Config) -> tuple[str, ...]:
     """Those that the engine knows by name; of one that another process keeps, nobody here knows."""
-    if "tts" in config.placement.shared():
+    if not config.placement.keeps("tts"):
         return ()
     voices: tuple[str, ...] = getattr(options_of("tts", config.tts)[0], "voices", ())
     return voices
@@ -168,8 +165,7 @@ def _voices(config: Config) -> tuple[str, ...]:
 def check_models(config: Config, models: ModelStore) -> None:
     """Raises EngineError where the models of several engines are not in place, with the one command
     that brings all of them. One is told of by its engine, which may do without."""
-    wanted, shared = config.placement.wanted(), config.placement.shared()
-    kinds = [kind for kind in engine_kinds(config) if kind in wanted or kind not in shared]
+    kinds = filter(config.placement.keeps, engine_kinds(config))
     options = (options_of(kind, getattr(config, kind))[0] for kind in kinds)
     states = (state for each in options for state in model_states(each, models))
     names = list(dict.fromkeys(state.name for state in states if state.state in UNUSABLE))

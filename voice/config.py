@@ -116,6 +116,11 @@ class PlacementConfig:
         """The kinds of engine that run elsewhere on this machine, with the endpoints."""
         return self._named(is_endpoint)
 
+    def keeps(self, kind: str) -> bool:
+        """Whether this server has an engine of the kind of its own, in here or in a process; else
+        others run all that there are, and what these need is their business."""
+        return kind in self.wanted() or kind not in self.shared()
+
     def _named(self, chosen: Callable[[str], bool]) -> dict[str, tuple[str, ...]]:
         found = {kind: tuple(filter(chosen, getattr(self, kind))) for kind in ENGINES}
         return {kind: names for kind, names in found.items() if names}

@@ -164,7 +164,7 @@ async def _check(config: Config, models: ModelStore, inventory: Inventory) -> li
     checks = []
     for kind in engine_kinds(config):
         section, places = getattr(config, kind), wanted.get(kind, ())
-        if kind in shared and not places:  # whoever keeps it has all that it needs
+        if not config.placement.keeps(kind):
             checks.append(_Check(kind, section.engine, shared[kind], (), (), ()))
             continue
         check = await _check_one(kind, section, places, models, inventory)

@@ -304,3 +304,12 @@ def test_an_endpoint_is_no_process_of_ones_own() -> None:
 def test_a_place_is_a_process(file: Callable[[str], Path]) -> None:
     config = load(file('[placement]\ntts = ["3g.71gb"]'), {"VOICE_PLACEMENT_ASR": "cpu, cpu"})
     assert config.placement.wanted() == {"asr": ("cpu", "cpu"), "tts": ("3g.71gb",)}
+
+
+@pytest.mark.parametrize(
+    ("places", "kept"), [("", True), ("cpu", True), ("ipc:///a", False), ("cpu,ipc:///a", True)]
+)
+def test_an_engine_is_kept_here_unless_others_run_all_there_are(places: str, kept: bool) -> None:
+    config = load(settings=[f"placement.tts={places}"] if places else [])
+    assert config.placement.keeps("tts") is kept
+    assert config.placement.keeps("vad")

@@ -14,7 +14,7 @@ from typing import IO, Any, Final
 
 from rich.console import Console
 
-from voice.progress import clock, pace
+from voice.progress import clock, counted, pace
 from voice.transcribing.one_file import Outcome, Task
 from voice.transcribing.progress import lasting
 from voice.transcribing.sources import Found
@@ -76,10 +76,10 @@ class Report:
         for name, why in found.failures.items():
             self._fail(name, why)
         if found.passed_over:
-            self._say(f"passed over: {_many(found.passed_over, 'file')} without sound in it")
+            self._say(f"passed over: {counted(found.passed_over, 'file')} without sound in it")
         left = sum(task.kept.is_file() for task in tasks)
         if left and not self._resume:
-            told = f"{_many(left, 'file')} of an earlier run that was not finished"
+            told = f"{counted(left, 'file')} of an earlier run that was not finished"
             self._say(f"begun anew: {told}; --resume would have gone on with it")
 
     def hear(self) -> None:
@@ -113,7 +113,7 @@ class Report:
         if not any(task.kept.is_file() for task in self._tasks):
             self.console.print("stopped: nothing had been heard yet", soft_wrap=True)
             return
-        self._tell(f"stopped: {whole} of {_many(len(self._tasks), 'file')} whole.")
+        self._tell(f"stopped: {whole} of {counted(len(self._tasks), 'file')} whole.")
         command, *words = [word for word in sys.argv[1:] if word != "--resume"]
         self._tell("What was heard of the rest is kept. This goes on with it:")
         self._tell(f"  {shlex.join(['voice', command, '--resume', *words])}")
@@ -130,7 +130,7 @@ class Report:
     def _sum_up(self) -> None:
         whole = [outcome for outcome in self._outcomes.values() if not outcome.failure]
         failures = self._failures
-        told = f"{len(whole)} of {_many(len(whole) + len(failures), 'file')} whole"
+        told = f"{len(whole)} of {counted(len(whole) + len(failures), 'file')} whole"
         took_s = self._ended - self._began
         self._say(f"{told}: {_told(_sum(whole, took_s))}" if whole else told)
         if failures:
@@ -172,7 +172,7 @@ def _told(outcome: Outcome) -> str:
     parts = [f"{length}{before} in {lasting(outcome.took_s)}"]
     if outcome.took_s and outcome.fresh_s:
         parts.append(pace(outcome.fresh_s / outcome.took_s))
-    parts.append(_many(outcome.words, "word"))
+    parts.append(counted(outcome.words, "word"))
     told = ", ".join(parts)
     if not outcome.doubts:
         return told
@@ -188,7 +188,3 @@ def _sum(outcomes: Sequence[Outcome], took_s: float) -> Outcome:
         words=sum(each.words for each in outcomes),
         doubts=sum((each.doubts for each in outcomes), Counter()),
     )
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
